@@ -1,0 +1,41 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tidemark/tidemark/shared/record"
+)
+
+// Reading is a lane document with the clock that judges its lease: the store's time at the read, carried on by the
+// monotonic time that went by here.
+type Reading struct {
+	Snapshot
+	lane           int
+	sent, received time.Time
+}
+
+// Read reads a lane's document and the store's clock: one read of the store.
+func Read(ctx context.Context, store Store, lane int) (Reading, error) {
+	sent := time.Now()
+	snap, err := store.Load(ctx, lane)
+	if err != nil {
+		return Reading{}, fmt.Errorf("reading the checkpoint of lane %d: %w", lane, err)
+	}
+	return Reading{Snapshot: snap, lane: lane, sent: sent, received: time.Now()}, nil
+}
+
+// Checkpoint returns the document, an empty one for a lane that has none.
+func (r Reading) Checkpoint() record.Checkpoint {
+	if r.Doc == nil {
+		return record.Checkpoint{Lane: r.lane}
+	}
+	return r.Doc.Clone()
+}
+
+// Now is never ahead of the store's clock: another's lease is not called expired too early.
+func (r Reading) Now() time.Time { return r.ReadAt.Add(time.Since(r.received)) }
+
+// here is the earliest local time at which the store's clock can show t: our own lease is not trusted too long.
+func (r Reading) here(t time.Time) time.Time { return r.sent.Add(t.Sub(r.ReadAt)) }

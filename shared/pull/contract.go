@@ -1,0 +1,45 @@
+package pull
+
+import (
+	"context"
+
+	"github.com/tidemark/tidemark/shared/record"
+)
+
+// Source reads Kafka. All errors carry a kind of package fault.
+type Source interface {
+	// Bounds answers which partitions the lane owns and between which offsets they can be read. Ends are taken once:
+	// what comes later is the next run's. A partition without an answer is left out, never answered as empty; a topic
+	// that Kafka does not know is left out of Topics.
+	Bounds(ctx context.Context, query record.BoundsQuery) (record.Log, error)
+	// Open starts to read the ranges. Nothing outside of them is ever yielded. The reader works until ctx ends or it
+	// is closed.
+	Open(ctx context.Context, ranges []record.Range) Reader
+}
+
+// Reader yields the batches of the ranges that were opened.
+type Reader interface {
+	// Next returns the next batch of any partition: per partition in offset order and without a hole, so that the
+	// first begins at From, each goes on at the Next of the one before, and the last has Next == To. io.EOF is
+	// returned once every range has reached its To, and never before.
+	Next(ctx context.Context) (record.Batch, error)
+	// Close stops the reading and waits for it.
+	Close()
+}
+
+// Sink writes MongoDB. All errors carry a kind of package fault.
+type Sink interface {
+	// Write stores the writes, in any order. A nil error promises that a majority acknowledged each one that is
+	// not in Rejected; with an error some may be stored, and all may be sent again.
+	Write(ctx context.Context, writes []record.Write) (record.WriteResult, error)
+	// Bury stores dead letters. A nil error promises that a majority acknowledged each one. A dead letter that is
+	// there already is a success.
+	Bury(ctx context.Context, run string, letters []record.DeadLetter) error
+}
+
+// Converter turns one record into a write, or says why it can never be one. It is pure.
+type Converter interface {
+	// Convert returns a write, or a fault of kind Poison whose class is the dead letter's reason class. The topic is
+	// what the lane knows of the record's topic.
+	Convert(rec record.Record, topic record.Topic) (record.Write, error)
+}

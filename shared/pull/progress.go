@@ -1,0 +1,156 @@
+package pull
+
+import (
+	"sync"
+	"time"
+
+	"github.com/tidemark/tidemark/shared/lease"
+	"github.com/tidemark/tidemark/shared/record"
+	"github.com/tidemark/tidemark/shared/window"
+)
+
+// progress knows, per partition, the contiguous prefix of the window that is acknowledged: only that is committed.
+type progress struct {
+	now     func() time.Time // the store's clock
+	rejects *rejects
+
+	mu        sync.Mutex // held for a few instructions only, never over an effect
+	lines     map[record.Partition]*line
+	topics    map[string]record.Topic
+	discarded bool
+	limitedBy string
+
+	read, written, duplicates, ignored, deadLettered int64
+	// committable counts the records of the contiguous prefixes, which is what goes into the rejects of the document.
+	committable record.RejectCount
+}
+
+// line is one partition: the marks in the order of their offsets, of which the first is the first not acknowledged.
+type line struct {
+	done    int64 // the next offset to read, as far as it may be committed
+	epoch   int32
+	stored  int64 // what the document has
+	pending []*mark
+}
+
+// mark is a stretch of one partition that is acknowledged as one.
+type mark struct {
+	partition record.Partition
+	next      int64
+	epoch     int32
+	count     record.RejectCount
+	done      bool
+}
+
+func newProgress(plan window.Plan, rejects *rejects, now func() time.Time) *progress {
+	p := &progress{now: now, rejects: rejects, lines: map[record.Partition]*line{}, topics: plan.Topics}
+	for partition, position := range plan.Offsets {
+		p.lines[partition] = &line{done: position.Offset, stored: position.Offset, epoch: position.LeaderEpoch}
+	}
+	return p
+}
+
+// expect notes that the stretch up to next is on its way. Stretches of a partition are expected in order.
+func (p *progress) expect(m *mark) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.read += m.count.Records
+	l := p.lines[m.partition]
+	l.pending = append(l.pending, m)
+}
+
+// acknowledge notes that everything of the marks is durable: written, or stored as a dead letter.
+func (p *progress) acknowledge(marks []*mark, result record.WriteResult, deadLettered int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.written += result.Written
+	p.duplicates += result.Duplicates
+	p.ignored += result.Ignored
+	p.deadLettered += int64(deadLettered)
+	for _, m := range marks {
+		m.done = true
+		l := p.lines[m.partition]
+		for len(l.pending) > 0 && l.pending[0].done {
+			first := l.pending[0]
+			l.done, l.epoch = first.next, first.epoch
+			p.committable.Records += first.count.Records
+			p.committable.Rejected += first.count.Rejected
+			l.pending = l.pending[1:]
+		}
+	}
+}
+
+// advance returns the change that moves the checkpoint over what is acknowledged by now, and the positions that it moves
+// to; there is nothing to commit where these are empty.
+func (p *progress) advance() (lease.Change, map[record.Partition]int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	moved, positions := map[record.Partition]line{}, map[record.Partition]int64{}
+	for partition, l := range p.lines {
+		if l.done > l.stored && !p.discarded {
+			moved[partition], positions[partition] = *l, l.done
+		}
+	}
+	rejects := p.rejects.remember(p.committable)
+	now := p.now()
+	return func(doc *record.Checkpoint) {
+		if len(moved) == 0 {
+			return
+		}
+		for partition, l := range moved {
+			position := doc.Offsets[partition]
+			if position.Offset >= l.done {
+				continue // never backwards
+			}
+			position.Offset, position.LeaderEpoch, position.MovedAt = l.done, l.epoch, now
+			doc.Offsets[partition] = position
+		}
+		doc.Rejects = rejects
+	}, positions
+}
+
+// committed notes what the document has, after a change made by advance was stored.
+func (p *progress) committed(positions map[record.Partition]int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for partition, offset := range positions {
+		p.lines[partition].stored = offset
+	}
+}
+
+// positions returns the next offset to read of every partition, as far as it is acknowledged.
+func (p *progress) positions() map[record.Partition]int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := map[record.Partition]int64{}
+	for partition, l := range p.lines {
+		all[partition] = l.done
+	}
+	return all
+}
+
+// topicIDs returns the ids of the topics as they were planned with.
+func (p *progress) topicIDs() map[string]string {
+	ids := map[string]string{}
+	for name, topic := range p.topics {
+		ids[name] = topic.ID
+	}
+	return ids
+}
+
+// discard makes advance change nothing more.
+func (p *progress) discard() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.discarded = true
+}
+
+// limited notes why reading stopped before the end of the window. The first reason counts.
+func (p *progress) limited(by string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.limitedBy == "" {
+		p.limitedBy = by
+	}
+}
+

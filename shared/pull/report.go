@@ -1,0 +1,136 @@
+package pull
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tidemark/tidemark/shared/fault"
+	"github.com/tidemark/tidemark/shared/lease"
+	"github.com/tidemark/tidemark/shared/record"
+	"github.com/tidemark/tidemark/shared/window"
+)
+
+// running is one run while it lasts: its report, and how the parts have answered so far.
+type running struct {
+	report                    record.Report
+	source, sink, checkpoints part
+}
+
+func (r *Runner) begin(lane int) *running {
+	return &running{
+		report: record.Report{
+			Run: r.NewRunID(), Pipeline: r.Pipeline, Lane: lane, StartedAt: time.Now(),
+			Ranges: []record.RangeReport{}, Gaps: []record.GapReport{},
+		},
+		source: part{name: "kafka"}, sink: part{name: "mongodb"}, checkpoints: part{name: "checkpoint"},
+	}
+}
+
+// planned notes what the window is.
+func (run *running) planned(saved lease.Reading, plan window.Plan) {
+	report := &run.report
+	report.StartedFrom = "checkpoint"
+	if len(plan.FirstRun) > 0 && saved.Doc == nil {
+		report.StartedFrom = "startingOffsets"
+	}
+	for _, rng := range plan.Ranges {
+		report.Ranges = append(report.Ranges, record.RangeReport{
+			Topic: rng.Partition.Topic, Partition: rng.Partition.ID, From: rng.From, To: rng.To, DoneTo: rng.From,
+			LogEnd: plan.Offsets[rng.Partition].LogEnd,
+		})
+	}
+	for _, gap := range plan.Gaps {
+		report.Gaps = append(report.Gaps, record.GapReport{
+			Topic: gap.Partition.Topic, Partition: gap.Partition.ID, From: gap.From, To: gap.To, Reason: gap.Reason,
+		})
+	}
+	for _, undecided := range plan.Undecided {
+		report.Undecided += undecided
+	}
+	report.Notices = append(report.Notices, plan.Notices...)
+	report.Remaining = plan.Available
+	if plan.Limited {
+		report.LimitedBy = "records"
+	}
+}
+
+// moved notes how far the run came.
+func (run *running) moved(progress *progress) {
+	report := &run.report
+	progress.mu.Lock()
+	defer progress.mu.Unlock()
+	for i := range report.Ranges {
+		rng := &report.Ranges[i]
+		rng.DoneTo = progress.lines[record.Partition{Topic: rng.Topic, ID: rng.Partition}].done
+		report.Remaining -= rng.DoneTo - rng.From
+	}
+	report.Read, report.Written = progress.read, progress.written
+	report.Duplicates, report.DeadLettered = progress.duplicates, progress.deadLettered
+	report.Filtered = progress.ignored
+	if progress.limitedBy != "" {
+		report.LimitedBy = progress.limitedBy
+	}
+	if report.Remaining == 0 {
+		report.LimitedBy = "" // a limit that was reached with the last record limited nothing
+	}
+}
+
+// as ends a run that moved nothing, and needed to.
+func (run *running) as(outcome record.Outcome) (record.Report, error) {
+	run.report.Outcome = outcome
+	run.close()
+	return run.report, nil
+}
+
+// end ends a run: with an error by its kind, else by how much of the window was done.
+func (run *running) end(ctx context.Context, err error) (record.Report, error) {
+	report := &run.report
+	if err == nil {
+		err = run.judge()
+	}
+	switch {
+	case err == nil:
+	case fault.KindOf(err) == fault.Conflict:
+		report.Outcome = record.Skipped
+		report.Notices = append(report.Notices, err.Error())
+		err = nil
+	default:
+		report.Outcome = record.Failed
+		report.ErrorKind, report.ErrorClass = fault.KindOf(err).String(), fault.ClassOf(err)
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			err = fmt.Errorf("the run's time is used up: %w", err)
+		}
+		report.Error = err.Error()
+	}
+	run.close()
+	return *report, err
+}
+
+// judge says whether the window was done. A window of which nothing could be read in all the time is a fault: a run
+// that never makes progress must not look like success.
+func (run *running) judge() error {
+	report := &run.report
+	undone := func(rng record.RangeReport) bool { return rng.DoneTo < rng.To }
+	report.Outcome = record.Partial
+	if !slices.ContainsFunc(report.Ranges, undone) && report.LimitedBy == "" {
+		report.Outcome = record.Done
+		return nil
+	}
+	moved := func(rng record.RangeReport) bool { return rng.DoneTo > rng.From }
+	if report.LimitedBy == limitTime && !slices.ContainsFunc(report.Ranges, moved) {
+		return fault.Transientf("none of %d offsets could be moved in the run's time", report.Remaining)
+	}
+	return nil
+}
+
+func (run *running) close() {
+	report := &run.report
+	report.DurationMs = time.Since(report.StartedAt).Milliseconds()
+	if report.Remaining == 0 && report.Outcome != record.Failed && report.Outcome != record.Skipped && report.Outcome != record.Paused {
+		none := 0.0
+		report.OldestUnprocessedAgeSeconds = &none
+	}
+}

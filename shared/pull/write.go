@@ -1,0 +1,179 @@
+package pull
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tidemark/tidemark/shared/fault"
+	"github.com/tidemark/tidemark/shared/record"
+)
+
+// chunk is what one writer takes: writes and dead letters, with the marks that are acknowledged by them.
+type chunk struct {
+	writes  []record.Write
+	letters []record.DeadLetter
+	marks   []*mark
+	flights []*flight
+	records int64
+	bytes   int64
+}
+
+// convert turns batches into chunks. A chunk is offered to the writers as soon as it holds anything and goes on
+// growing until one of them is free or it is full: batches grow with the load, and a slow topic does not wait.
+func (m *mover) convert(ctx context.Context) error {
+	defer close(m.chunks)
+	current := &chunk{}
+	batches := m.batches
+	for batches != nil || current.marks != nil {
+		var offer chan *chunk
+		if current.marks != nil {
+			offer = m.chunks
+		}
+		take := batches
+		if m.full(current) {
+			take = nil
+		}
+		select {
+		case f, more := <-take:
+			if !more {
+				batches = nil
+				continue
+			}
+			var err error
+			if current, err = m.fill(ctx, current, f); err != nil {
+				return err
+			}
+		case offer <- current:
+			current = &chunk{}
+		case <-ctx.Done():
+			return context.Cause(ctx) //nolint:wrapcheck // why the run ends was said where it was decided
+		}
+	}
+	return nil
+}
+
+func (m *mover) full(c *chunk) bool {
+	return len(c.writes)+len(c.letters) >= m.ChunkRecords || c.bytes >= m.ChunkBytes
+}
+
+// fill converts a batch into the current chunk, handing on each chunk that becomes full, and returns the last one.
+func (m *mover) fill(ctx context.Context, current *chunk, f *flight) (*chunk, error) {
+	f.pieces.Store(1)
+	defer m.land(f)
+	topic := m.progress.topics[f.Partition.Topic]
+	begin := 0
+	cut := func(end int, next int64) {
+		done := &mark{
+			partition: f.Partition, next: next, epoch: f.LeaderEpoch,
+			count: record.RejectCount{Records: int64(end - begin)},
+		}
+		m.progress.expect(done)
+		f.pieces.Add(1)
+		current.marks, current.flights = append(current.marks, done), append(current.flights, f)
+		current.records += done.count.Records
+		begin = end
+	}
+	for i, rec := range f.Records {
+		if m.full(current) {
+			if begin < i {
+				cut(i, rec.Offset)
+			}
+			select {
+			case m.chunks <- current:
+				current = &chunk{}
+			case <-ctx.Done():
+				return nil, context.Cause(ctx) //nolint:wrapcheck // why the run ends was said where it was decided
+			}
+		}
+		write, err := m.Converter.Convert(rec, topic)
+		switch {
+		case err == nil:
+			current.writes = append(current.writes, write)
+			current.bytes += int64(len(write.Document))
+		case fault.KindOf(err) == fault.Poison:
+			current.letters = append(current.letters, record.DeadLetter{
+				Record: rec, Incarnation: topic.Incarnation, Class: fault.ClassOf(err), Reason: err.Error(),
+			})
+			current.bytes += int64(len(rec.Value))
+		default:
+			return nil, fmt.Errorf("converting %s offset %d: %w", rec.Partition, rec.Offset, err)
+		}
+	}
+	cut(len(f.Records), f.Next)
+	return current, nil
+}
+
+// land gives back the memory of a batch once no chunk holds any of it.
+func (m *mover) land(f *flight) {
+	if f.pieces.Add(-1) == 0 {
+		m.flying.Release(f.weight)
+	}
+}
+
+// write is one of several writers. Two chunks may be written in any order: only the contiguous prefix of each partition
+// counts.
+func (m *mover) write(ctx context.Context) error {
+	for c := range m.chunks {
+		if err := m.writeChunk(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeChunk makes a chunk durable: first the documents, then the dead letters, and only then is it acknowledged.
+func (m *mover) writeChunk(ctx context.Context, c *chunk) error {
+	result, err := m.writeDocuments(ctx, c)
+	if err != nil {
+		return err
+	}
+	letters := append(c.letters, result.Rejected...)
+	m.blame(c, letters)
+	if err := m.progress.rejects.admit(c.records, letters); err != nil {
+		return err
+	}
+	if len(letters) > 0 {
+		err := m.retry(ctx, &m.run.sink, func(ctx context.Context) error {
+			return m.Sink.Bury(ctx, m.run.report.Run, letters) //nolint:wrapcheck // wrapped below
+		})
+		if err != nil {
+			return fmt.Errorf("storing %d dead letters of %s: %w", len(letters), c.marks[0].partition, err)
+		}
+	}
+	m.progress.acknowledge(c.marks, result, len(letters))
+	for _, f := range c.flights {
+		m.land(f)
+	}
+	m.Logger.DebugContext(ctx, "acknowledged", "phase", "write", "records", c.records, "dead_letters", len(letters))
+	return nil
+}
+
+func (m *mover) writeDocuments(ctx context.Context, c *chunk) (result record.WriteResult, err error) {
+	if len(c.writes) == 0 {
+		return result, nil
+	}
+	err = m.retry(ctx, &m.run.sink, func(ctx context.Context) error {
+		result, err = m.Sink.Write(ctx, c.writes)
+		return err //nolint:wrapcheck // wrapped below
+	})
+	if err != nil {
+		return result, fmt.Errorf("writing %d documents of %s: %w", len(c.writes), c.marks[0].partition, err)
+	}
+	if result.Written+result.Duplicates+result.Ignored+int64(len(result.Rejected)) != int64(len(c.writes)) {
+		return result, errors.New("the sink's counts do not add up to what it was given")
+	}
+	return result, nil
+}
+
+// blame counts the dead letters with the marks that they belong to.
+func (m *mover) blame(c *chunk, letters []record.DeadLetter) {
+	for i := range letters {
+		for _, mark := range c.marks {
+			if mark.partition == letters[i].Record.Partition && letters[i].Record.Offset < mark.next {
+				mark.count.Rejected++
+				break
+			}
+		}
+	}
+}
