@@ -116,7 +116,7 @@ func (l *Lane) stored(doc record.Checkpoint, at Revision, sent time.Time) {
 func (l *Lane) judge(found Snapshot, next record.Checkpoint, sent time.Time, err error) (done bool, _ error) {
 	switch doc := found.Doc; {
 	case doc == nil && l.at == "":
-		return false, err // nothing was created: send it again
+		return false, transient(err) // nothing was created: send it again
 	case doc == nil:
 		return false, fault.Fatalf("checkpoint-missing", "the checkpoint of lane %d was deleted while its run was going on", l.doc.Lane)
 	case doc.Seq == next.Seq && doc.UpdatedBy == next.UpdatedBy && doc.Lease.Epoch == next.Lease.Epoch:
@@ -125,12 +125,21 @@ func (l *Lane) judge(found Snapshot, next record.Checkpoint, sent time.Time, err
 	case doc.Lease.Epoch == l.doc.Lease.Epoch && doc.Lease.Holder == l.terms.Holder && l.at != "":
 		// Still ours: nothing was stored, or an operator changed the document (paused the lane). Go on from there.
 		l.stored(*doc, found.Revision, l.lastTrust())
-		return false, err
+		return false, transient(err)
 	case found.Revision == l.at && l.at != "":
-		return false, err // the first write of a lease on a document that is as we read it
+		return false, transient(err) // the first write of a lease on a document that is as we read it
 	}
 	return false, fault.Conflictf("lane %d was taken over by run %q (lease epoch %d, ours was %d)",
 		l.doc.Lane, found.Doc.Lease.Holder, found.Doc.Lease.Epoch, next.Lease.Epoch)
+}
+
+// transient keeps why a write is to be sent again, without a kind that would forbid it: a document that was refused
+// because an operator had changed it is stored at the next try.
+func transient(err error) error {
+	if fault.KindOf(err) == fault.Transient {
+		return err
+	}
+	return fault.Transientf("%w", err)
 }
 
 // lastTrust keeps the trust in the lease as it is: somebody else's write did not renew it.
