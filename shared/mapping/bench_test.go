@@ -1,0 +1,55 @@
+package mapping
+
+import (
+	"testing"
+
+	"github.com/tidemark/tidemark/shared/record"
+)
+
+// order is a usual value: 394 bytes of nested JSON.
+const order = `{"id":"ord-000000123456","customer":9007199254740993,"createdAt":"2031-03-04T05:06:07.890Z","status":"confirmed",` +
+	`"lines":[{"sku":"SKU-10293","qty":2,"price":19.90},{"sku":"SKU-55871","qty":1,"price":249.00},{"sku":"SKU-00317","qty":12,"price":0.75}],` +
+	`"address":{"street":"Hauptstraße 12","city":"Zürich","zip":"8001","country":"CH"},"total":297.80,"currency":"CHF","express":false,"note":null}`
+
+func BenchmarkValue(b *testing.B) {
+	for _, bench := range []struct {
+		name    string
+		options Options
+	}{
+		{"plain", Options{}},
+		{"declared", Options{Dates: []string{"createdAt"}, Decimals: []string{"lines.price", "total"}}},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			m, value := mustNew(b, bench.options), []byte(order)
+			var dst []byte
+			b.SetBytes(int64(len(value)))
+			b.ReportAllocs()
+			for b.Loop() {
+				var err error
+				if dst, err = m.Value(dst[:0], value); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkConvert(b *testing.B) {
+	for _, bench := range []struct{ name, value string }{
+		{"coordinates", order},
+		{"own-id-first", `{"_id":"ord-000000123456",` + order[1:]},
+		{"own-id-last", order[:len(order)-1] + `,"_id":"ord-000000123456"}`},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			m := mustNew(b, Options{})
+			rec := record.Record{Partition: record.Partition{Topic: "orders", ID: 3}, Offset: 123456789, Value: []byte(bench.value)}
+			b.SetBytes(int64(len(rec.Value)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := m.Convert(rec, record.Topic{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,148 @@
+package mapping
+
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/maphash"
+)
+
+// field is one field of an object that is being read.
+type field struct {
+	start int    // of its element in dst
+	name  int    // bytes of its name
+	tag   uint64 // the last eight bytes of its name, all of a shorter one
+	// latest is the field, counted from the object's first, whose value takes this place; 0 is none, repeat says that
+	// the name stood before.
+	latest int
+}
+
+const repeat = -1
+
+// none stands for no field.
+const none = -1
+
+// fewFields is up to where looking through all names is quicker than a table.
+const fewFields = 16
+
+// names finds the names that an object repeats. Objects that are inside one another share the memory.
+type names struct {
+	seed   maphash.Seed
+	fields []field // of all open objects, the outermost first
+	// tables are the hash tables of objects with many fields, one a level: field numbers from 1, 0 is free.
+	tables [][]int32
+	spare  []byte
+}
+
+// note enters the field whose element, so far only its type and name, begins at start of dst. It says whether the
+// name is new in the object, whose fields begin at first.
+func (n *names) note(dst []byte, first, start, level int) bool {
+	end := len(dst) - 1
+	f := field{start: start, name: end - start - 1, tag: tagOf(dst, start+1, end)}
+	number := len(n.fields) - first
+	var original int
+	if number < fewFields {
+		original = scan(dst, n.fields[first:], &f)
+	} else {
+		original = n.lookup(dst, first, level, &f)
+	}
+	if original != none {
+		n.fields[first+original].latest = number
+		f.latest = repeat
+	}
+	n.fields = append(n.fields, f)
+	return original == none
+}
+
+// tagOf reads the last eight bytes of the name dst[from:end]. What stands before a shorter one is shifted out.
+func tagOf(dst []byte, from, end int) uint64 {
+	var last [8]byte
+	tail := last[:]
+	if end >= 8 {
+		tail = dst[end-8 : end]
+	} else {
+		copy(last[8-end:], dst[:end])
+	}
+	tag := binary.LittleEndian.Uint64(tail)
+	if n := end - from; n < 8 {
+		tag >>= 8 * (8 - n)
+	}
+	return tag
+}
+
+// same says whether two fields have one name: short names are their tags.
+func same(dst []byte, a, b *field) bool {
+	return a.tag == b.tag && a.name == b.name &&
+		(a.name <= 8 || bytes.Equal(dst[a.start+1:a.start+1+a.name], dst[b.start+1:b.start+1+b.name]))
+}
+
+func scan(dst []byte, fields []field, f *field) int {
+	for i := range fields {
+		if same(dst, &fields[i], f) && fields[i].latest != repeat {
+			return i
+		}
+	}
+	return none
+}
+
+// lookup finds the field by table, and enters it where it is new. Tables are at most half full, and their hash has a
+// random seed, so that no choice of names makes them slow.
+func (n *names) lookup(dst []byte, first, level int, f *field) int {
+	for len(n.tables) <= level {
+		n.tables = append(n.tables, nil)
+	}
+	fields := n.fields[first:]
+	if len(fields) == fewFields {
+		n.build(dst, fields, level, 4*fewFields)
+	} else if 2*len(fields) >= len(n.tables[level]) {
+		n.build(dst, fields, level, 2*len(n.tables[level]))
+	}
+	table := n.tables[level]
+	slot := n.slot(dst, f, table)
+	for ; table[slot] != 0; slot = (slot + 1) & (len(table) - 1) {
+		if i := int(table[slot]) - 1; same(dst, &fields[i], f) {
+			return i
+		}
+	}
+	table[slot] = int32(len(fields)) + 1
+	return none
+}
+
+// build makes the table of a level anew from the fields of its object.
+func (n *names) build(dst []byte, fields []field, level, size int) {
+	table := n.tables[level]
+	if cap(table) < size {
+		table = make([]int32, size)
+	} else {
+		table = table[:size]
+		clear(table)
+	}
+	for i := range fields {
+		if fields[i].latest == repeat {
+			continue
+		}
+		slot := n.slot(dst, &fields[i], table)
+		for table[slot] != 0 {
+			slot = (slot + 1) & (len(table) - 1)
+		}
+		table[slot] = int32(i) + 1
+	}
+	n.tables[level] = table
+}
+
+// slot returns where to begin to look for a field. The sizes of tables are powers of two.
+func (n *names) slot(dst []byte, f *field, table []int32) int {
+	hash := maphash.Bytes(n.seed, dst[f.start+1:f.start+1+f.name])
+	return int(hash & uint64(len(table)-1))
+}
+
+// trim drops memory that a rare large object needed.
+func (n *names) trim() {
+	const keepFields, keepTables, keepSpare = 4 << 10, 16, 256 << 10
+	n.fields = n.fields[:0]
+	if cap(n.fields) > keepFields || len(n.tables) > keepTables {
+		n.fields, n.tables = nil, nil
+	}
+	if cap(n.spare) > keepSpare {
+		n.spare = nil
+	}
+}
