@@ -1,0 +1,106 @@
+package localcheckpoint_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/tidemark/tidemark/shared/lease"
+	"github.com/tidemark/tidemark/shared/localcheckpoint"
+	"github.com/tidemark/tidemark/shared/pulltest"
+	"github.com/tidemark/tidemark/shared/record"
+)
+
+func TestMemory_KeepsTheContractOfStore(t *testing.T) {
+	t.Parallel()
+	pulltest.TestCheckpoints(t, func(*testing.T) pulltest.CheckpointHarness {
+		store := localcheckpoint.NewMemory(nil)
+		return harness(store, store)
+	})
+}
+
+func TestFile_KeepsTheContractOfStore(t *testing.T) {
+	t.Parallel()
+	pulltest.TestCheckpoints(t, func(t *testing.T) pulltest.CheckpointHarness {
+		dir := t.TempDir()
+		return harness(open(t, dir), open(t, dir))
+	})
+}
+
+func open(t *testing.T, dir string) *localcheckpoint.File {
+	t.Helper()
+	store, err := localcheckpoint.OpenFile(dir, "orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// files is what both stores let a test do behind their backs.
+type files interface {
+	lease.Store
+	Remove(name string) error
+	Write(name string, content []byte) error
+	Read(name string) ([]byte, error)
+	List(sub string) ([]string, error)
+}
+
+func harness(store, other files) pulltest.CheckpointHarness {
+	lane := func(n int) string { return fmt.Sprintf("lanes/%d.json", n) }
+	return pulltest.CheckpointHarness{
+		Store: store,
+		Other: other,
+		DeleteLane: func(t *testing.T, n int) {
+			t.Helper()
+			must(t, store.Remove(lane(n)))
+		},
+		DeletePipeline: func(t *testing.T) {
+			t.Helper()
+			must(t, store.Remove("pipeline.json"))
+		},
+		RaiseSchema: func(t *testing.T, n int) {
+			t.Helper()
+			replace(t, store, lane(n), `"schema": 1,`, `"schema": 2, "news": true,`)
+		},
+		Pause: func(t *testing.T, n int) {
+			t.Helper()
+			replace(t, store, lane(n), `"paused": false`, `"paused": true`)
+		},
+		Runs: func(t *testing.T) []record.Report {
+			t.Helper()
+			return runs(t, store)
+		},
+	}
+}
+
+func runs(t *testing.T, store files) []record.Report {
+	t.Helper()
+	names, err := store.List("runs")
+	must(t, err)
+	reports := make([]record.Report, len(names))
+	for i, name := range names {
+		text, err := store.Read(name)
+		must(t, err)
+		must(t, json.Unmarshal(text, &reports[i]))
+	}
+	return reports
+}
+
+// replace edits a file as a person would.
+func replace(t *testing.T, store files, name, old, with string) {
+	t.Helper()
+	text, err := store.Read(name)
+	must(t, err)
+	if !bytes.Contains(text, []byte(old)) {
+		t.Fatalf("%s does not contain %q:\n%s", name, old, text)
+	}
+	must(t, store.Write(name, bytes.Replace(text, []byte(old), []byte(with), 1)))
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
