@@ -1,0 +1,235 @@
+package config_test
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tidemark/tidemark/shared/config"
+	"github.com/tidemark/tidemark/shared/fault"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func problems(t *testing.T, w world) string {
+	t.Helper()
+	_, err := config.Load(t.Context(), w.env())
+	if err == nil {
+		t.Fatal("Load accepted it")
+	}
+	if fault.KindOf(err) != fault.Fatal || fault.ClassOf(err) != "bad-config" {
+		t.Errorf("kind %s, class %q, want fatal, bad-config", fault.KindOf(err), fault.ClassOf(err))
+	}
+	return err.Error()
+}
+
+func TestLoad_ReportsEveryProblemAtOnce(t *testing.T) {
+	t.Parallel()
+	file, err := os.ReadFile("testdata/problems.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := problems(t, world{
+		vars: map[string]string{
+			"TIDEMARK_CONFIG":             "config.yaml",
+			"TIDEMARK_SINK_DATABSE":       "shop",
+			"TIDEMARK_RUN":                "x",
+			"TIDEMARK_DEADLETTERS_WINDOW": "0",
+			"TIDEMARK_CHECKPOINT_PROJECT": "env://NOT_SET",
+			"TIDEMARK_SINK_GUARDFIELD":    "secret://projects/p/secrets/guard/versions/latest",
+			"TIDEMARK_KAFKA_FETCHWAIT":    "secret://projects/p/secrets/wait/versions/1",
+			"TIDEMARK_SINK_ONDUPLICATE":   "mongodb://user:hunter2@db",
+		},
+		files:   map[string]string{"config.yaml": string(file)},
+		secrets: map[string]string{"projects/p/secrets/wait/versions/1": "hunter2"},
+	}) + "\n"
+	const golden = "testdata/problems.golden"
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for _, hidden := range []string{"hunter2", "12345678", "postgres"} {
+		if strings.Contains(got, hidden) {
+			t.Errorf("the error shows %s", hidden)
+		}
+	}
+}
+
+func TestLoad_RulesOverSeveralKeys(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		vars []string
+		want string // the one problem
+	}{
+		{
+			"deadline reaches the service's timeout",
+			[]string{"CLOUD_RUN_TIMEOUT_SECONDS=240"},
+			"TIDEMARK_CONFIG_INLINE: run.deadline: 4m is not below the service's timeout, 4m (CLOUD_RUN_TIMEOUT_SECONDS): the platform would cut the run off before its last commit; lower run.deadline or raise the timeout",
+		},
+		{"timeout is unreadable", []string{"CLOUD_RUN_TIMEOUT_SECONDS=1h"}, "CLOUD_RUN_TIMEOUT_SECONDS: is no number of seconds"},
+		{
+			"deadline over the shortest period",
+			[]string{"TIDEMARK_RUN_SCHEDULE=*/7 * * * *", "TIDEMARK_RUN_DEADLINE=5m"},
+			"TIDEMARK_RUN_DEADLINE: run.deadline: 5m is longer than the shortest time between two runs of run.schedule, 4m: runs would overlap; lower run.deadline or call less often",
+		},
+		{"schedule never comes", []string{"TIDEMARK_RUN_SCHEDULE=0 0 30 2 *"}, `TIDEMARK_RUN_SCHEDULE: run.schedule: "0 0 30 2 *" never comes: no such day is in the calendar`},
+		{
+			"local store on Cloud Run",
+			[]string{"TIDEMARK_CHECKPOINT_STORE=memory", "K_SERVICE=ingest"},
+			"TIDEMARK_CHECKPOINT_STORE: checkpoint.store: memory does not survive on Cloud Run, where K_SERVICE is set: use firestore",
+		},
+		{
+			"heartbeat reaches the lease",
+			[]string{"TIDEMARK_CHECKPOINT_LEASE=20s", "TIDEMARK_CHECKPOINT_HEARTBEAT=20s"},
+			"TIDEMARK_CHECKPOINT_HEARTBEAT: checkpoint.heartbeat: 20s is not below checkpoint.lease, 20s: the lease would run out between two heartbeats",
+		},
+		{
+			"one collection for both",
+			[]string{"TIDEMARK_DEADLETTERS_COLLECTION=orders"},
+			"TIDEMARK_DEADLETTERS_COLLECTION: deadLetters.collection: is sink.collection: dead letters need a collection of their own",
+		},
+		{
+			"two types for a field",
+			[]string{"TIDEMARK_RECORD_DATES=at", "TIDEMARK_RECORD_DECIMALS=price,at"},
+			`TIDEMARK_RECORD_DECIMALS: record.decimals: "at" is in record.dates too: a field has one type`,
+		},
+		{
+			"value and guard in one field",
+			[]string{"TIDEMARK_RECORD_WRAP=_tidemark"},
+			"TIDEMARK_RECORD_WRAP: record.wrap: is the name of sink.guardField: the guard would replace the value",
+		},
+		{
+			"two ways to name topics",
+			[]string{"TIDEMARK_SOURCE_ASSIGN={orders: [0]}"},
+			"TIDEMARK_SOURCE_ASSIGN: source.assign: source.subscribe is set too: keep one",
+		},
+		{
+			"start of a topic that is not read",
+			[]string{"TIDEMARK_SOURCE_STARTINGOFFSETS={order: {0: 1}}"},
+			"TIDEMARK_SOURCE_STARTINGOFFSETS: source.startingOffsets: order/0 is not among the topics that are read",
+		},
+		{
+			"start before Kafka's time",
+			[]string{"TIDEMARK_SOURCE_STARTINGOFFSETS={timestamp: 1969-12-31T23:59:59Z}"},
+			`TIDEMARK_SOURCE_STARTINGOFFSETS: source.startingOffsets.timestamp: "1969-12-31T23:59:59Z" is before 1970`,
+		},
+		{
+			"SASL without a word on TLS",
+			[]string{"TIDEMARK_KAFKA_SASL_MECHANISM=PLAIN", "TIDEMARK_KAFKA_SASL_USERNAME=u", "TIDEMARK_KAFKA_SASL_PASSWORD=p"},
+			"TIDEMARK_CONFIG_INLINE:2: kafka.tls.enabled: missing; write true, or false if the password of kafka.sasl may cross the network in clear",
+		},
+		{
+			"TLS settings without TLS",
+			[]string{"TIDEMARK_KAFKA_TLS_SERVERNAME=broker"},
+			"TIDEMARK_KAFKA_TLS_SERVERNAME: kafka.tls.serverName: has no effect while kafka.tls.enabled is false: set that to true, or leave this out",
+		},
+		{"lease too short", []string{"TIDEMARK_CHECKPOINT_LEASE=1s"}, `TIDEMARK_CHECKPOINT_LEASE: checkpoint.lease: "1s" is not between 2s and 1h`},
+		{"ratio of nothing", []string{"TIDEMARK_DEADLETTERS_MAXRATIO=NaN"}, `TIDEMARK_DEADLETTERS_MAXRATIO: deadLetters.maxRatio: "NaN" is no number above 0 and at most 1`},
+		{
+			"size beyond int64",
+			[]string{"TIDEMARK_RUN_LIMITS_BYTES=9000000TiB"},
+			`TIDEMARK_RUN_LIMITS_BYTES: run.limits.bytes: "9000000TiB" is no size: write bytes or KiB, MiB, GiB, TiB, such as 128MiB`,
+		},
+		{
+			"duration beyond int64",
+			[]string{"TIDEMARK_SINK_TOMBSTONERETENTION=999999999d"},
+			`TIDEMARK_SINK_TOMBSTONERETENTION: sink.tombstoneRetention: "999999999d" is no duration such as 500ms, 90s, 9m, 1h30m, 30d`,
+		},
+		{
+			"empty override of a needed key",
+			[]string{"TIDEMARK_SINK_DATABASE="},
+			`TIDEMARK_SINK_DATABASE: sink.database: "" is no database name: MongoDB takes 1 to 63 bytes without / \ . " $ * < > : | ? and blanks`,
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got := problems(t, inline(minimal, test.vars...))
+			if diff := cmp.Diff("reading the configuration: 1 problem:\n"+test.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestLoad_QuietTimesAreAccepted(t *testing.T) {
+	t.Parallel()
+	for _, vars := range [][]string{
+		{"CLOUD_RUN_TIMEOUT_SECONDS=241"},
+		{"TIDEMARK_RUN_SCHEDULE=*/4 * * * *"},
+		{"TIDEMARK_RUN_SCHEDULE=0 9 1 1 *", "TIDEMARK_RUN_DEADLINE=1h"},
+		{"TIDEMARK_CHECKPOINT_STORE=file", "TIDEMARK_CHECKPOINT_LEASE=2s"},
+	} {
+		load(t, inline(minimal, vars...))
+	}
+}
+
+// Everything that the form allows and this version does not do is refused by name.
+func TestLoad_UnsupportedIsRefusedWithTheNextStep(t *testing.T) {
+	t.Parallel()
+	for variable, value := range map[string]string{
+		"KAFKA_PROPERTIES": "file://not-even-looked-at", "KAFKA_TLS_CERTFILE": "a.pem", "KAFKA_TLS_KEYFILE": "a.pem",
+		"KAFKA_SASL_MECHANISM": "SCRAM-SHA-256", "SOURCE_SUBSCRIBEPATTERN": "orders-.*", "RECORD_FORMAT": "bson",
+		"RECORD_KEYFORMAT": "json", "RECORD_ID": "key", "RECORD_METADATA": "meta", "SINK_MODE": "upsert",
+		"SINK_TOMBSTONES": "delete", "CHECKPOINT_MIRRORGROUP": "tidemark-orders",
+	} {
+		t.Run(variable, func(t *testing.T) {
+			t.Parallel()
+			got := problems(t, inline(minimal, "TIDEMARK_"+variable+"="+value))
+			if !strings.Contains(got, "TIDEMARK_"+variable+": ") || !strings.Contains(got, "not supported by this version: ") {
+				t.Errorf("Load = %s", got)
+			}
+		})
+	}
+}
+
+func TestLoad_TextThatIsNoPipeline(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ name, text, want string }{
+		{"empty", "# nothing\n", "TIDEMARK_CONFIG_INLINE: pipeline: missing"},
+		{"a list", "- a\n", "TIDEMARK_CONFIG_INLINE:1: must be a mapping, but is a list"},
+		{"two documents", minimal + "---\npipeline: b\n", "must end after one document"},
+		{"broken", "pipeline: a\nsink: {uri: [\n", "TIDEMARK_CONFIG_INLINE:"},
+		{"an alias", "kafka: &k {}\nsink: *k\n", "TIDEMARK_CONFIG_INLINE:2: sink: must be a mapping, but is an alias"},
+		{"a merge", "sink:\n  <<: {uri: x}\n", "TIDEMARK_CONFIG_INLINE:2: sink: unknown key"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			if got := problems(t, inline(test.text)); !strings.Contains(got, test.want) {
+				t.Errorf("Load = %s\nwant %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestLoad_WhereTheConfigurationIs(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		vars map[string]string
+		want string
+	}{
+		{"nowhere", nil, "no configuration: set TIDEMARK_CONFIG"},
+		{"twice", map[string]string{"TIDEMARK_CONFIG": "a", "TIDEMARK_CONFIG_INLINE": "b"}, "both set"},
+		{"no such file", map[string]string{"TIDEMARK_CONFIG": "/a.yaml"}, `TIDEMARK_CONFIG: reading the file "/a.yaml": file does not exist`},
+		{"text for a path", map[string]string{"TIDEMARK_CONFIG": minimal}, "TIDEMARK_CONFIG holds a text, not a path"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			if got := problems(t, world{vars: test.vars}); !strings.Contains(got, test.want) || strings.Contains(got, "mongodb") {
+				t.Errorf("Load = %s\nwant %s", got, test.want)
+			}
+		})
+	}
+}
