@@ -104,8 +104,9 @@ func (m mutation) try() (caught bool, detail string, err error) {
 	if out, err := exec.Command("go", "vet", "-overlay", overlay, m.tests).CombinedOutput(); err != nil { //nolint:gosec,noctx // our own table
 		return false, "", fmt.Errorf("the mutated source does not compile: %s", out)
 	}
-	out, err := exec.Command("go", "test", "-overlay", overlay, "-count=1", "-run", m.run, m.tests).CombinedOutput() //nolint:gosec,noctx // as above
-	return err != nil && bytes.Contains(out, []byte("--- FAIL")), firstComplaint(out), nil
+	out, err := exec.Command("go", "test", "-overlay", overlay, "-count=1", "-timeout=90s", "-run", m.run, m.tests).CombinedOutput() //nolint:gosec,noctx // as above
+	// A test that no longer ends has caught the bug as well.
+	return err != nil && (bytes.Contains(out, []byte("--- FAIL")) || bytes.Contains(out, []byte("panic: test timed out"))), firstComplaint(out), nil
 }
 
 // overlay writes the mutated file and the compiler's list of replacements.

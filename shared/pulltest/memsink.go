@@ -1,0 +1,176 @@
+package pulltest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/tidemark/tidemark/shared/fault"
+	"github.com/tidemark/tidemark/shared/pull"
+	"github.com/tidemark/tidemark/shared/record"
+)
+
+var _ pull.Sink = (*MemSink)(nil)
+
+// MemSinkOptions say what a MemSink refuses. The zero value refuses taken ids only.
+type MemSinkOptions struct {
+	// GuardField holds the guard of a document; "" is "_tidemark".
+	GuardField string
+	// UniqueField, where given, has a unique index that passes over documents without the field.
+	UniqueField string
+	// Poison, where given, returns the reason class of a document that is refused, "" for one that is fine.
+	Poison func(doc bson.Raw) string
+}
+
+// MemSink is a collection and its dead letters in memory, with the rules of mode insert. It has no goroutines and
+// waits for nothing, so it works inside a synctest bubble. Ids are compared by their bytes, not by value as MongoDB does.
+type MemSink struct {
+	options MemSinkOptions
+
+	mu      sync.Mutex
+	docs    map[string]bson.Raw // by _id
+	unique  map[string]string   // value of the unique field -> _id
+	letters map[string]Buried   // by coordinates
+}
+
+// Buried is a dead letter as it is kept.
+type Buried struct {
+	record.DeadLetter
+
+	Run string
+}
+
+// NewMemSink returns an empty sink.
+func NewMemSink(o MemSinkOptions) *MemSink {
+	o.GuardField = cmp.Or(o.GuardField, "_tidemark")
+	return &MemSink{options: o, docs: map[string]bson.Raw{}, unique: map[string]string{}, letters: map[string]Buried{}}
+}
+
+// Write implements pull.Sink.
+func (s *MemSink) Write(ctx context.Context, writes []record.Write) (record.WriteResult, error) {
+	if err := ctx.Err(); err != nil {
+		return record.WriteResult{}, fault.Transientf("writing %d documents: %w", len(writes), err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var r record.WriteResult
+	for _, w := range writes {
+		class, stored := s.insert(w)
+		switch {
+		case stored:
+			r.Written++
+		case class == "":
+			r.Duplicates++
+		default:
+			r.Rejected = append(r.Rejected, record.DeadLetter{
+				Record: w.Record, Incarnation: w.Guard.Incarnation, Class: class, Reason: "refused by the sink in memory",
+			})
+		}
+	}
+	return r, nil
+}
+
+// insert returns whether the document was stored, else why it is refused; no class means that it is there already.
+func (s *MemSink) insert(w record.Write) (class string, stored bool) {
+	doc := bson.Raw(w.Document)
+	id := valueKey(doc.Lookup("_id"))
+	unique, held := "", ""
+	if s.options.UniqueField != "" {
+		if v := doc.Lookup(s.options.UniqueField); !v.IsZero() {
+			unique = valueKey(v)
+			held = s.unique[unique]
+		}
+	}
+	taken, isTaken := s.docs[id]
+	switch {
+	case isTaken && s.sameRecord(taken, w):
+		return "", false
+	case s.options.Poison != nil && s.options.Poison(doc) != "":
+		return s.options.Poison(doc), false
+	case isTaken, held != "":
+		return "duplicate-key", false
+	}
+	s.docs[id] = slices.Clone(doc)
+	if unique != "" {
+		s.unique[unique] = id
+	}
+	return "", true
+}
+
+// sameRecord follows the rule of package mongosink: a guard decides, and an _id of coordinates is proof without one.
+func (s *MemSink) sameRecord(stored bson.Raw, w record.Write) bool {
+	guard, ok := stored.Lookup(s.options.GuardField).DocumentOK()
+	if !ok {
+		return !w.OwnID
+	}
+	topic, _ := guard.Lookup("topic").StringValueOK()
+	incarnation, _ := guard.Lookup("incarnation").AsInt64OK()
+	partition, _ := guard.Lookup("partition").AsInt64OK()
+	offset, _ := guard.Lookup("offset").AsInt64OK()
+	return topic == w.Guard.Topic && incarnation == w.Guard.Incarnation && partition == int64(w.Guard.Partition) && offset == w.Guard.Offset
+}
+
+func valueKey(v bson.RawValue) string { return fmt.Sprintf("%02x%s", byte(v.Type), v.Value) }
+
+// Bury implements pull.Sink.
+func (s *MemSink) Bury(ctx context.Context, run string, letters []record.DeadLetter) error {
+	if err := ctx.Err(); err != nil {
+		return fault.Transientf("burying %d dead letters: %w", len(letters), err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range letters {
+		key := fmt.Sprintf("%s@%d/%d", l.Record.Partition, l.Incarnation, l.Record.Offset)
+		if _, ok := s.letters[key]; !ok {
+			l.Record = cloneRecord(l.Record)
+			s.letters[key] = Buried{DeadLetter: l, Run: run}
+		}
+	}
+	return nil
+}
+
+// cloneRecord copies the bytes, which belong to the batch that the record came in.
+func cloneRecord(r record.Record) record.Record {
+	r.Key, r.Value = slices.Clone(r.Key), slices.Clone(r.Value)
+	r.Headers = slices.Clone(r.Headers)
+	for i := range r.Headers {
+		r.Headers[i].Value = slices.Clone(r.Headers[i].Value)
+	}
+	return r
+}
+
+// Documents returns what is stored, in the order of the bytes of _id.
+func (s *MemSink) Documents() []bson.Raw {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ids := make([]string, 0, len(s.docs))
+	for id := range s.docs {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	docs := make([]bson.Raw, len(ids))
+	for i, id := range ids {
+		docs[i] = slices.Clone(s.docs[id])
+	}
+	return docs
+}
+
+// Letters returns the dead letters by topic, incarnation, partition and offset.
+func (s *MemSink) Letters() []Buried {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	letters := make([]Buried, 0, len(s.letters))
+	for _, l := range s.letters {
+		letters = append(letters, l)
+	}
+	slices.SortFunc(letters, func(a, b Buried) int {
+		return cmp.Or(strings.Compare(a.Record.Partition.Topic, b.Record.Partition.Topic), cmp.Compare(a.Incarnation, b.Incarnation),
+			cmp.Compare(a.Record.Partition.ID, b.Record.Partition.ID), cmp.Compare(a.Record.Offset, b.Record.Offset))
+	})
+	return letters
+}
