@@ -1,0 +1,206 @@
+package ingest
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/tidemark/tidemark/shared/config"
+	"github.com/tidemark/tidemark/shared/fault"
+	"github.com/tidemark/tidemark/shared/firecheckpoint"
+	"github.com/tidemark/tidemark/shared/kafkasource"
+	"github.com/tidemark/tidemark/shared/lease"
+	"github.com/tidemark/tidemark/shared/localcheckpoint"
+	"github.com/tidemark/tidemark/shared/mapping"
+	"github.com/tidemark/tidemark/shared/mongosink"
+	"github.com/tidemark/tidemark/shared/pull"
+	"github.com/tidemark/tidemark/shared/record"
+	"github.com/tidemark/tidemark/shared/secretmanager"
+	"github.com/tidemark/tidemark/shared/telemetry"
+)
+
+func newFunction() *function {
+	logger := telemetry.NewLogger(os.Stdout, os.Getenv("GOOGLE_CLOUD_PROJECT"))
+	return &function{logger: logger, service: service{build: func(ctx context.Context) (*pipeline, error) {
+		return build(ctx, logger)
+	}}}
+}
+
+// service makes the pipeline at the first call. A failure is not kept: the next call tries again.
+type service struct {
+	build func(context.Context) (*pipeline, error)
+	mu    sync.Mutex
+	built *pipeline
+}
+
+// pipeline is what calls of one instance share.
+type pipeline struct {
+	runner   *pull.Runner
+	deadline time.Duration
+}
+
+func (s *service) get(ctx context.Context) (*pipeline, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.built != nil {
+		return s.built, nil
+	}
+	built, err := s.build(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.built = built
+	return built, nil
+}
+
+func (s *service) run(ctx context.Context, called call, stop <-chan struct{}) (record.Report, error) {
+	began := time.Now()
+	p, err := s.get(ctx)
+	if err != nil {
+		return failed(err), err
+	}
+	if called.Lane < 0 || called.Lane >= p.runner.Lanes {
+		return record.Report{}, &badCall{400, fmt.Sprintf("lane %d does not exist: pipeline %s has lanes 0 to %d",
+			called.Lane, p.runner.Pipeline, p.runner.Lanes-1)}
+	}
+	ctx, cancel := context.WithDeadline(ctx, began.Add(p.deadline))
+	defer cancel()
+	return p.runner.Run(ctx, called.Lane, stop) //nolint:wrapcheck // the run's error is one line for the operator already
+}
+
+// build makes a pipeline of the configuration. It opens no connection: that is the runs' to do, as far as they need it.
+func build(ctx context.Context, logger *slog.Logger) (*pipeline, error) {
+	cfg, err := loadConfig(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// The runtime's limit is soft; what is left to the resident limit is for what it does not count.
+	debug.SetMemoryLimit(cfg.Run.Limits.Memory / 10 * 8)
+
+	mapper, err := mapping.New(mapping.Options{
+		GuardField: cfg.Sink.GuardField, Dates: cfg.Record.Dates, EpochSeconds: cfg.Record.EpochSeconds,
+		ObjectIDs: cfg.Record.ObjectIDs, Decimals: cfg.Record.Decimals,
+		RejectDuplicateKeys: cfg.Record.DuplicateKeys == "error", Wrap: cfg.Record.Wrap,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("building the mapping: %w", err)
+	}
+	reader, err := buildSource(cfg)
+	if err != nil {
+		return nil, err
+	}
+	sink, err := mongosink.New(mongosink.Options{
+		URI: cfg.Sink.URI.Reveal(), Database: cfg.Sink.Database, Collection: cfg.Sink.Collection,
+		DeadLetters: cfg.DeadLetters.Collection, GuardField: cfg.Sink.GuardField,
+		IgnoreDuplicates: cfg.Sink.OnDuplicate == "ignore", Pipeline: cfg.Pipeline,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("building the sink: %w", err)
+	}
+	store, err := buildStore(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &pipeline{deadline: cfg.Run.Deadline, runner: &pull.Runner{
+		Settings: settings(cfg), Source: source{reader}, Converter: mapper, Sink: sink, Checkpoints: store,
+		NewRunID: newRunID, Logger: logger,
+	}}, nil
+}
+
+func loadConfig(ctx context.Context) (config.Config, error) {
+	secrets := secretmanager.New()
+	defer secrets.Close()
+	return config.Load(ctx, config.OS(secrets.Get)) //nolint:wrapcheck // the text lists every problem, one a line
+}
+
+// source returns the reader as the interface that package pull knows, which adapters do not import.
+type source struct{ *kafkasource.Source }
+
+func (s source) Open(ctx context.Context, ranges []record.Range) pull.Reader {
+	return s.Source.Open(ctx, ranges)
+}
+
+func buildSource(cfg config.Config) (*kafkasource.Source, error) {
+	options := kafkasource.Options{
+		Brokers: cfg.Kafka.BootstrapServers, Topics: cfg.Source.Subscribe, Assign: cfg.Source.Assign,
+		ReadUncommitted: cfg.Source.IsolationLevel == "read_uncommitted", FetchWait: cfg.Kafka.FetchWait,
+		ClientID: "tidemark-" + cfg.Pipeline,
+		// A response is held while its batches are decoded one by one: an eighth of the memory, and a single batch may
+		// take half of it.
+		FetchBytes: int32(min(cfg.Run.Limits.Memory/16, 16<<20)), MaxBatchBytes: int32(min(cfg.Run.Limits.Memory/2, 1<<30)),
+	}
+	if cfg.Kafka.TLS.Enabled {
+		options.TLS = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: cfg.Kafka.TLS.ServerName}
+		if pem := cfg.Kafka.TLS.CAPEM; pem != "" {
+			options.TLS.RootCAs = x509.NewCertPool()
+			if !options.TLS.RootCAs.AppendCertsFromPEM([]byte(pem)) {
+				return nil, fault.Fatalf("bad-config", "kafka.tls.caFile: holds no certificate in PEM form")
+			}
+		}
+	}
+	if cfg.Kafka.SASL.Mechanism != "" {
+		options.SASL = &kafkasource.Plain{Username: cfg.Kafka.SASL.Username.Reveal(), Password: cfg.Kafka.SASL.Password.Reveal()}
+	}
+	built, err := kafkasource.New(options)
+	if err != nil {
+		return nil, fmt.Errorf("building the source: %w", err)
+	}
+	return built, nil
+}
+
+func buildStore(cfg config.Config) (lease.Store, error) {
+	switch cfg.Checkpoint.Store {
+	case "file":
+		return localcheckpoint.OpenFile(cfg.Checkpoint.Path, cfg.Pipeline) //nolint:wrapcheck // it named the folder
+	case "memory":
+		return localcheckpoint.NewMemory(time.Now), nil
+	default:
+		return firecheckpoint.New(firecheckpoint.Options{ //nolint:wrapcheck // it named the project
+			Project: cfg.Checkpoint.Project, Database: cfg.Checkpoint.Database,
+			Collection: cfg.Checkpoint.Collection, Pipeline: cfg.Pipeline, RunTTL: runTTL,
+		})
+	}
+}
+
+// runTTL is how long the summary of a run is kept in Firestore. Totals of gaps are kept for ever, in the lane.
+const runTTL = 30 * 24 * time.Hour
+
+func settings(cfg config.Config) pull.Settings {
+	topics := cfg.Source.Subscribe
+	if len(topics) == 0 {
+		for topic := range cfg.Source.Assign {
+			topics = append(topics, topic)
+		}
+	}
+	return pull.Settings{
+		Pipeline: cfg.Pipeline, Topics: topics, Lanes: cfg.Run.Lanes, Layout: cfg.Run.Layout,
+		Identity: map[string]string{
+			"sink": cfg.Sink.Database + "." + cfg.Sink.Collection, "mode": cfg.Sink.Mode,
+			"id": cfg.Record.ID, "format": cfg.Record.Format,
+		},
+		Starting: cfg.Source.StartingOffsets, StartingText: cfg.Source.StartingText,
+		ResumeAfterLoss: cfg.Source.OnDataLoss == "resume",
+		MaxRecords:      cfg.Run.Limits.Records, MaxBytes: cfg.Run.Limits.Bytes, MinPerPartition: cfg.Run.Limits.MinPerPartition,
+		// A record is held as it came and as a document, and the garbage of the last ones beside it.
+		InFlight:     cfg.Run.Limits.Memory / 8,
+		ChunkRecords: cfg.Sink.Batch.Records, ChunkBytes: cfg.Sink.Batch.Bytes, Writers: cfg.Sink.Writers,
+		LeaseLength: cfg.Checkpoint.Lease, Heartbeat: cfg.Checkpoint.Heartbeat,
+		CommitEvery: pull.DefaultCommitEvery, Reserve: pull.ReserveOf(cfg.Run.Deadline), Patience: pull.DefaultPatience,
+		StopAtReject: cfg.DeadLetters.OnReject == "stop", MaxRejectRatio: cfg.DeadLetters.MaxRatio, RejectWindow: cfg.DeadLetters.Window,
+	}
+}
+
+// newRunID is unique and sorts by time.
+func newRunID() string {
+	random := make([]byte, 4)
+	_, _ = rand.Read(random) // crypto/rand never fails since Go 1.24
+	return time.Now().UTC().Format("20060102T150405.000Z") + "-" + hex.EncodeToString(random)
+}
