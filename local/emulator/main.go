@@ -1,0 +1,132 @@
+// Command emulator runs the functions of Tidemark on this machine, each at /<Name>, and calls Ingest by the pipeline's
+// schedule, once for each lane, as Cloud Scheduler would.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/tidemark/tidemark/local/scheduler"
+	"github.com/tidemark/tidemark/local/serve"
+	"github.com/tidemark/tidemark/shared/config"
+	"github.com/tidemark/tidemark/shared/record"
+	"github.com/tidemark/tidemark/shared/secretmanager"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "emulator:", err)
+		os.Exit(1)
+	}
+}
+
+// options are the command line.
+type options struct {
+	config   string
+	port     string
+	schedule string
+	attempt  time.Duration
+	retries  int
+	backoff  time.Duration
+	twice    bool
+}
+
+func parse(args []string) (options, error) {
+	o := options{}
+	flags := flag.NewFlagSet("emulator", flag.ContinueOnError)
+	flags.StringVar(&o.config, "config", os.Getenv("TIDEMARK_CONFIG"), "pipeline `file`, as config.example.yaml")
+	flags.StringVar(&o.port, "port", "8080", "`port` of 127.0.0.1 to serve at")
+	flags.StringVar(&o.schedule, "schedule", "", "cron `line` that replaces run.schedule; \"none\" only serves")
+	flags.DurationVar(&o.attempt, "attempt-deadline", 3*time.Minute, "how `long` an answer is waited for")
+	flags.IntVar(&o.retries, "retries", 1, "how often a failed call is made again")
+	flags.DurationVar(&o.backoff, "backoff", 30*time.Second, "the first pause before a call is made again")
+	flags.BoolVar(&o.twice, "twice", false, "make each call two at once, as a scheduler that delivers at least once may")
+	if err := flags.Parse(args); err != nil {
+		return o, err //nolint:wrapcheck // the flag package has told it already
+	}
+	if o.config == "" {
+		return o, errors.New("no pipeline: give -config FILE (config.example.yaml shows its form)")
+	}
+	return o, nil
+}
+
+func run(args []string) error {
+	o, err := parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := os.Setenv("TIDEMARK_CONFIG", o.config); err != nil {
+		return fmt.Errorf("setting TIDEMARK_CONFIG: %w", err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+
+	secrets := secretmanager.New()
+	cfg, err := config.Load(ctx, config.OS(secrets.Get))
+	secrets.Close()
+	if err != nil {
+		return fmt.Errorf("%s\n%w", o.config, err)
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- serve.Run("127.0.0.1", o.port) }()
+	fmt.Printf("serving http://127.0.0.1:%s/Ingest for pipeline %s; Ctrl-C ends\n", o.port, cfg.Pipeline)
+	o.start(ctx, cfg)
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// start runs one job for each lane.
+func (o options) start(ctx context.Context, cfg config.Config) {
+	schedule := o.schedule
+	if schedule == "" {
+		schedule = cfg.Run.Schedule
+	}
+	if schedule == "" || schedule == "none" {
+		fmt.Printf("no schedule: call it yourself with curl -X POST http://127.0.0.1:%s/Ingest\n", o.port)
+		return
+	}
+	calls := &scheduler.Scheduler{Client: http.DefaultClient, Observe: show}
+	for lane := range cfg.Run.Lanes {
+		job := scheduler.Job{
+			Name: fmt.Sprintf("%s-%d", cfg.Pipeline, lane), URL: "http://127.0.0.1:" + o.port + "/Ingest",
+			Body: fmt.Sprintf(`{"lane":%d}`, lane), Schedule: schedule, AttemptDeadline: o.attempt,
+			RetryCount: o.retries, MinBackoff: o.backoff, Twice: o.twice,
+		}
+		go func() {
+			if err := calls.Run(ctx, job); err != nil {
+				fmt.Fprintln(os.Stderr, "emulator:", err)
+			}
+		}()
+	}
+}
+
+// show prints one line for each attempt.
+func show(attempt scheduler.Attempt) {
+	report := record.Report{}
+	if attempt.Err != nil {
+		fmt.Printf("%s %s: no answer: %v\n", attempt.Began.Format(time.TimeOnly), attempt.Job, attempt.Err)
+		return
+	}
+	if err := json.Unmarshal(attempt.Body, &report); err != nil {
+		fmt.Printf("%s %s: %d\n", attempt.Began.Format(time.TimeOnly), attempt.Job, attempt.Status)
+		return
+	}
+	fmt.Printf("%s %s: %d %s, read %d, written %d, duplicates %d, dead letters %d, remaining %d, %s %s\n",
+		attempt.Began.Format(time.TimeOnly), attempt.Job, attempt.Status, report.Outcome, report.Read, report.Written,
+		report.Duplicates, report.DeadLettered, report.Remaining, attempt.Duration.Round(time.Millisecond), report.Error)
+}
