@@ -130,7 +130,7 @@ func write(t *testing.T, s pull.Sink, writes ...record.Write) outcome {
 	if err != nil {
 		t.Fatalf("Write: %v", err)
 	}
-	if sum := r.Written + r.Duplicates + int64(len(r.Rejected)); sum != int64(len(writes)) {
+	if sum := r.Written + r.Duplicates + r.Ignored + int64(len(r.Rejected)); sum != int64(len(writes)) {
 		t.Errorf("Write accounts for %d of %d writes", sum, len(writes))
 	}
 	o := outcome{Written: r.Written, Duplicates: r.Duplicates}

@@ -1,0 +1,284 @@
+package kafkasource
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/tidemark/tidemark/shared/fault"
+	"github.com/tidemark/tidemark/shared/record"
+)
+
+const (
+	// decodersAtOnce bounds how many batches are held decoded before they are handed over, however many leaders there
+	// are: one that is waited for and one behind it.
+	decodersAtOnce = 2
+	// firstBackoff and lastBackoff bound the wait before asking anew who leads a partition; it doubles in between.
+	firstBackoff = 50 * time.Millisecond
+	lastBackoff  = 2 * time.Second
+)
+
+// Reader reads a window. One goroutine fetches from each leader, with one request under way; one more finds leaders for
+// the partitions that have none.
+type Reader struct {
+	source *Source
+	ctx    context.Context //nolint:containedctx // a reader lives as long as the call of Open says
+	cancel context.CancelFunc
+
+	out   chan record.Batch
+	slots chan struct{} // decodersAtOnce
+	moved chan struct{} // says that there is somebody homeless
+	done  chan struct{} // closed at the end, when err is final
+	wg    sync.WaitGroup
+
+	mu       sync.Mutex
+	homeless []*part
+	queues   map[int32][]*part // by leader; an entry says that its goroutine runs
+	left     int
+	err      error
+}
+
+// part is the reading of one range. It belongs to one goroutine at a time.
+type part struct {
+	record.Range
+	id [16]byte
+	home
+	next   int64 // position: everything below is handed over or nothing
+	handed int64 // Next of the last batch handed over
+	// maxBytes grows where a batch does not fit into the share of a partition.
+	maxBytes int32
+	// tries counts failures and stalls answers without data since the last progress.
+	tries, stalls int
+	last          error
+}
+
+// Open starts to read the ranges. The reader works until ctx ends or it is closed, and must be closed.
+func (s *Source) Open(ctx context.Context, ranges []record.Range) *Reader {
+	ctx, cancel := context.WithCancel(ctx)
+	r := &Reader{
+		source: s, ctx: ctx, cancel: cancel,
+		out:    make(chan record.Batch),
+		slots:  make(chan struct{}, decodersAtOnce),
+		moved:  make(chan struct{}, 1),
+		done:   make(chan struct{}),
+		queues: map[int32][]*part{},
+	}
+	known := s.lastView()
+	for _, rng := range ranges {
+		if rng.From < rng.To {
+			r.homeless = append(r.homeless, &part{
+				Range: rng, id: known.topics[rng.Partition.Topic].id, home: home{leader: -1, epoch: -1},
+				next: rng.From, handed: rng.From, maxBytes: min(mebibyte, s.opts.FetchBytes),
+			})
+		}
+	}
+	r.left = len(r.homeless)
+	go r.run(known) //nolint:contextcheck // it uses the one that the reader keeps
+	return r
+}
+
+// Next returns the next batch of any partition, io.EOF once every range has reached its end.
+func (r *Reader) Next(ctx context.Context) (record.Batch, error) {
+	select {
+	case batch := <-r.out:
+		return batch, nil
+	case <-r.done:
+		return record.Batch{}, r.err
+	case <-ctx.Done():
+		return record.Batch{}, fault.Transientf("waiting for records: %w", context.Cause(ctx))
+	}
+}
+
+// Close stops the reading and waits for it.
+func (r *Reader) Close() {
+	r.cancel()
+	<-r.done
+}
+
+// run finds leaders until everything is read or something failed.
+func (r *Reader) run(known view) {
+	defer close(r.done)
+	defer r.cancel()
+	if r.left > 0 {
+		// What Bounds has just seen is good enough to begin with.
+		r.settle(known)
+	}
+	for r.unfinished() {
+		select {
+		case <-r.moved:
+			r.resettle()
+		case <-r.ctx.Done():
+		}
+	}
+	r.cancel()
+	r.wg.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.err != nil:
+	case r.left == 0:
+		r.err = io.EOF
+	default:
+		r.err = r.stopped()
+	}
+}
+
+func (r *Reader) unfinished() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.left > 0 && r.err == nil && r.ctx.Err() == nil
+}
+
+// stopped is the error of a reading that was ended from outside, with what kept a partition from being read.
+func (r *Reader) stopped() error {
+	where, cause := r.source.opts.where(), context.Cause(r.ctx)
+	for _, p := range r.homeless {
+		if p.last != nil {
+			return fault.Transientf("%s: reading stopped: %w: %s stayed at %d: %w", where, cause, p.Range, p.next, p.last)
+		}
+	}
+	return fault.Transientf("%s: reading stopped: %w: %d ranges were not read to their end", where, cause, r.left)
+}
+
+// fail ends the reading with an error. The first one counts.
+func (r *Reader) fail(err error) {
+	r.mu.Lock()
+	if r.err == nil && r.ctx.Err() == nil {
+		r.err = err
+	}
+	r.mu.Unlock()
+	r.cancel()
+}
+
+// move gives partitions up: they need a leader, perhaps the same one again.
+func (r *Reader) move(why error, parts ...*part) {
+	if len(parts) == 0 {
+		return
+	}
+	for _, p := range parts {
+		p.tries++
+		p.last = why
+	}
+	r.mu.Lock()
+	r.homeless = append(r.homeless, parts...)
+	r.mu.Unlock()
+	r.knock()
+}
+
+func (r *Reader) knock() {
+	select {
+	case r.moved <- struct{}{}:
+	default: // it is known already
+	}
+}
+
+// finish says that n ranges are read to their end.
+func (r *Reader) finish(n int) {
+	r.mu.Lock()
+	r.left -= n
+	last := r.left == 0
+	r.mu.Unlock()
+	if last {
+		r.cancel()
+	}
+}
+
+// resettle asks anew who leads, after a wait that grows while there is no progress.
+func (r *Reader) resettle() {
+	r.mu.Lock()
+	tries := 0
+	for _, p := range r.homeless {
+		tries = max(tries, p.tries)
+	}
+	r.mu.Unlock()
+	if tries > 0 && !pause(r.ctx, min(firstBackoff<<min(tries-1, 10), lastBackoff)) {
+		return
+	}
+	asking, cancel := context.WithTimeout(r.ctx, askTimeout)
+	defer cancel()
+	latest, err := r.source.refresh(asking)
+	if err == nil {
+		r.settle(latest)
+		return
+	}
+	if err = r.source.explain(r.ctx, "looking for the leaders of partitions", err); fault.KindOf(err) == fault.Fatal {
+		r.fail(err)
+		return
+	}
+	r.mu.Lock()
+	for _, p := range r.homeless {
+		p.tries++
+		p.last = err
+	}
+	r.mu.Unlock()
+	r.knock()
+}
+
+// settle hands the homeless partitions to the goroutines of their leaders.
+func (r *Reader) settle(latest view) {
+	r.mu.Lock()
+	waiting := r.homeless
+	r.homeless = nil
+	r.mu.Unlock()
+	var nowhere []*part
+	for _, p := range waiting {
+		topic := latest.topics[p.Partition.Topic]
+		if err := r.sameTopic(p, topic); err != nil {
+			r.fail(err)
+			return
+		}
+		at, ok := topic.partitions[p.Partition.ID]
+		if !ok || at.leader < 0 {
+			nowhere = append(nowhere, p)
+			continue
+		}
+		p.id, p.home = topic.id, at
+		r.enqueue(p)
+	}
+	r.move(errNoLeader, nowhere...)
+}
+
+var errNoLeader = errors.New("the topic is unknown or the partition has no leader: look at the brokers and at the topic (kafka-topics --describe)")
+
+// sameTopic makes sure that offsets of one incarnation are never used on another.
+func (r *Reader) sameTopic(p *part, topic topicView) error {
+	if topic.err != nil {
+		if fatal := r.source.refused("reading topic "+p.Partition.Topic, topic.err); fatal != nil {
+			return fatal
+		}
+	}
+	var none [16]byte
+	if p.id == none || topic.id == none || p.id == topic.id {
+		return nil
+	}
+	return fault.Fatalf(classRecreated, "topic %s was recreated while it was read: its id was %s and is %s: offset %d belongs to the old one. See docs/playbooks/DataLoss.md, or set onDataLoss: resume",
+		p.Partition.Topic, idText(p.id), topic.idText(), p.next)
+}
+
+// enqueue gives the partition to its leader's goroutine, which is started if need be.
+func (r *Reader) enqueue(p *part) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	queue, runs := r.queues[p.leader]
+	r.queues[p.leader] = append(queue, p)
+	if !runs {
+		leader := p.leader
+		r.wg.Go(func() { r.readFrom(leader) })
+	}
+}
+
+// take returns all partitions of a leader, nil where there are none and its goroutine must end. share is what it may
+// fetch.
+func (r *Reader) take(leader int32) (parts []*part, share int32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	parts = r.queues[leader]
+	if len(parts) == 0 || r.ctx.Err() != nil {
+		delete(r.queues, leader)
+		return nil, 0
+	}
+	r.queues[leader] = nil
+	return parts, max(r.source.opts.FetchBytes/int32(len(r.queues)), 64<<10)
+}

@@ -1,0 +1,113 @@
+package mongosink
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/tidemark/tidemark/shared/fault"
+)
+
+func TestWriteVerdict_IsPoisonUnlessTheServerIsTheReason(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[int]verdict{
+		121: {fault.Poison, classValidation}, 11000: {fault.Poison, classDuplicateKey}, 53: {fault.Poison, classBadID},
+		16755: {fault.Poison, classGeo}, 17262: {fault.Poison, classTextLanguage}, 16766: {fault.Poison, classHashedArray},
+		2: {fault.Poison, classRejected}, 424242: {fault.Poison, classRejected}, 0: {fault.Poison, classRejected},
+		14031: {fault.Transient, ""}, 112: {fault.Transient, ""}, 10107: {fault.Transient, ""}, 189: {fault.Transient, ""},
+		50: {fault.Transient, ""}, 24: {fault.Transient, ""}, 11601: {fault.Transient, ""}, 91: {fault.Transient, ""},
+		12501: {fault.Transient, ""}, 8000: {fault.Transient, ""}, 371: {fault.Transient, ""},
+		13: {fault.Fatal, classAuth}, 166: {fault.Fatal, classNamespace},
+	} {
+		if got := writeVerdict(code); got != want {
+			t.Errorf("code %d is %v, expected %v", code, got, want)
+		}
+	}
+}
+
+func TestCommandVerdict_IsTransientUnlessSomeoneMustAct(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		code    int
+		message string
+		want    verdict
+	}{
+		{18, "", verdict{fault.Fatal, classAuth}},
+		{13, "", verdict{fault.Fatal, classAuth}},
+		{73, "", verdict{fault.Fatal, classNamespace}},
+		{8000, "bad auth : authentication failed", verdict{fault.Fatal, classAuth}},
+		{8000, "you are over your space quota", verdict{fault.Transient, ""}},
+		{10334, "", verdict{fault.Poison, ""}},
+		{15, "", verdict{fault.Poison, ""}},
+		{10107, "", verdict{fault.Transient, ""}},
+		{424242, "", verdict{fault.Transient, ""}},
+	} {
+		if got := commandVerdict(c.code, c.message); got != c.want {
+			t.Errorf("code %d %q is %v, expected %v", c.code, c.message, got, c.want)
+		}
+	}
+}
+
+func answer(t *testing.T, stored any) bson.Raw {
+	t.Helper()
+	raw, err := bson.Marshal(bson.D{{Key: "n", Value: stored}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+func TestReadAnswer_OnlyWhatTheServerAcknowledgedCounts(t *testing.T) {
+	t.Parallel()
+	s := &Sink{options: Options{Database: "shop", Collection: "orders"}, hosts: "a:1"}
+	refused := mongo.WriteErrors{{Index: 1, Code: 121, Message: "secret"}}
+	for _, c := range []struct {
+		name    string
+		answer  bson.Raw
+		err     error
+		refused int // -1: an error
+	}{
+		{"all three", answer(t, 3), nil, 0},
+		{"as int64", answer(t, int64(3)), nil, 0},
+		{"one refused", nil, mongo.WriteException{WriteErrors: refused, Raw: answer(t, 2)}, 1},
+		{"two of three without a reason", answer(t, 2), nil, -1},
+		{"no number", answer(t, "three"), nil, -1},
+		{"one refused and none stored", nil, mongo.WriteException{WriteErrors: refused, Raw: answer(t, 0)}, -1},
+		{"an index out of range", nil, mongo.WriteException{WriteErrors: mongo.WriteErrors{{Index: 3}}, Raw: answer(t, 2)}, -1},
+		{"no majority", nil, mongo.WriteException{WriteConcernError: &mongo.WriteConcernError{Code: 64}, Raw: answer(t, 3)}, -1},
+		{"no majority and one refused", nil, mongo.WriteException{WriteErrors: refused, WriteConcernError: &mongo.WriteConcernError{Code: 64}}, -1},
+		{"an unknown error", nil, errors.New("secret"), -1},
+		{"a code", nil, mongo.CommandError{Code: 424242, Message: "secret"}, -1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := s.readAnswer(t.Context(), "writing", 10, 13, c.answer, c.err)
+			if c.refused < 0 {
+				if err == nil || fault.KindOf(err) != fault.Transient || strings.Contains(err.Error(), "secret") {
+					t.Fatalf("error = %v, expected a transient one without values", err)
+				}
+				return
+			}
+			if err != nil || len(got) != c.refused {
+				t.Fatalf("%d refused, error %v, expected %d", len(got), err, c.refused)
+			}
+			if c.refused == 1 && got[0].index != 11 {
+				t.Errorf("index %d, expected 11", got[0].index)
+			}
+		})
+	}
+}
+
+func TestFailed_AContextThatEnded_IsTheReason(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := (&Sink{}).failed(ctx, "writing", mongo.CommandError{Code: 18})
+	if !errors.Is(err, context.Canceled) || fault.KindOf(err) != fault.Transient {
+		t.Errorf("error = %v of kind %v, expected a transient context.Canceled", err, fault.KindOf(err))
+	}
+}
