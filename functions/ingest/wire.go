@@ -73,7 +73,7 @@ func (s *service) run(ctx context.Context, called call, stop <-chan struct{}) (r
 	}
 	ctx, cancel := context.WithDeadline(ctx, began.Add(p.deadline))
 	defer cancel()
-	return p.runner.Run(ctx, called.Lane, stop) //nolint:wrapcheck // the run's error is one line for the operator already
+	return p.runner.Run(ctx, called.Lane, stop)
 }
 
 // build makes a pipeline of the configuration. It opens no connection: that is the runs' to do, as far as they need it.
@@ -117,8 +117,8 @@ func build(ctx context.Context, logger *slog.Logger) (*pipeline, error) {
 
 func loadConfig(ctx context.Context) (config.Config, error) {
 	secrets := secretmanager.New()
-	defer secrets.Close()
-	return config.Load(ctx, config.OS(secrets.Get)) //nolint:wrapcheck // the text lists every problem, one a line
+	defer func() { _ = secrets.Close() }() // it was only read from
+	return config.Load(ctx, config.OS(secrets.Get))
 }
 
 // source returns the reader as the interface that package pull knows, which adapters do not import.
@@ -159,11 +159,11 @@ func buildSource(cfg config.Config) (*kafkasource.Source, error) {
 func buildStore(cfg config.Config) (lease.Store, error) {
 	switch cfg.Checkpoint.Store {
 	case "file":
-		return localcheckpoint.OpenFile(cfg.Checkpoint.Path, cfg.Pipeline) //nolint:wrapcheck // it named the folder
+		return localcheckpoint.OpenFile(cfg.Checkpoint.Path, cfg.Pipeline)
 	case "memory":
 		return localcheckpoint.NewMemory(time.Now), nil
 	default:
-		return firecheckpoint.New(firecheckpoint.Options{ //nolint:wrapcheck // it named the project
+		return firecheckpoint.New(firecheckpoint.Options{
 			Project: cfg.Checkpoint.Project, Database: cfg.Checkpoint.Database,
 			Collection: cfg.Checkpoint.Collection, Pipeline: cfg.Pipeline, RunTTL: runTTL,
 		})

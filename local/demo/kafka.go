@@ -2,18 +2,20 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
-	"hash/fnv"
-	"math/rand/v2"
-	"sync"
 
 	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tidemark/tidemark/local/orders"
 )
 
 const (
 	topic      = "orders"
 	partitions = 6
+	// poisonEvery is how often a producer writes something that is no document.
+	poisonEvery = 25_000
 )
 
 // produced is what the proof knows: by partition and offset, what must have become of the record.
@@ -44,74 +46,31 @@ func startKafka() (*kfake.Cluster, error) {
 
 // produce fills the topic with n orders, each in the partition of its customer.
 func produce(ctx context.Context, brokers []string, n int) (produced, error) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.MaxBufferedRecords(50_000))
-	if err != nil {
-		return nil, fmt.Errorf("connecting a producer: %w", err)
-	}
-	defer client.Close()
-
-	made := make(produced, partitions)
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same orders in every run
-	failed := &firstError{}
-	for i := range n {
-		e, err := newEvent(random, i)
-		if err != nil {
-			return nil, err
-		}
-		partition := partitionOf(e.key)
-		offset := int64(len(made[partition])) // the only producer, in order
-		must, err := e.outcome(partition, offset)
-		if err != nil {
-			return nil, err
-		}
-		made[partition] = append(made[partition], must)
-		client.Produce(ctx, &kgo.Record{Topic: topic, Partition: partition, Key: e.key, Value: e.value}, func(r *kgo.Record, err error) {
-			if err == nil && r.Offset != offset {
-				err = fmt.Errorf("a record got offset %d instead of %d", r.Offset, offset)
-			}
-			failed.note(err)
-		})
-	}
-	if err := client.Flush(ctx); err != nil {
-		return nil, fmt.Errorf("producing: %w", err)
-	}
-	return made, failed.get()
+	made, i := make(produced, partitions), 0
+	shop := orders.Topic{Name: topic, Partitions: partitions}
+	err := shop.Produce(ctx, brokers, n, func(e *orders.Event) error {
+		i++
+		must, err := outcomeOf(shop, e, i%poisonEvery == 0)
+		made[e.Partition] = append(made[e.Partition], must)
+		return err
+	})
+	return made, err //nolint:wrapcheck // it said what was being done
 }
 
-func (e event) outcome(partition int32, offset int64) (outcome, error) {
-	if e.poison {
-		return outcome{fingerprint(offset, e.value), true}, nil
+// outcomeOf says what must become of an order. A poisoned one is cut off in the middle, as a broken producer does.
+func outcomeOf(shop orders.Topic, e *orders.Event, poison bool) (outcome, error) {
+	if poison {
+		e.Value = e.Value[:len(e.Value)/2]
+		return outcome{fingerprint(e.Offset, e.Value), true}, nil
 	}
-	document, err := e.order.expected(fmt.Sprintf("%s/%d/%d", topic, partition, offset))
-	if err != nil {
-		return outcome{}, err
-	}
-	return outcome{fingerprint(offset, document), false}, nil
+	document, err := e.Order.Document(shop.ID(e))
+	return outcome{fingerprint(e.Offset, document), false}, err //nolint:wrapcheck // it named the document
 }
 
-func partitionOf(key []byte) int32 {
-	h := fnv.New32a()
-	_, _ = h.Write(key) // a hash never fails to write
-	return int32(h.Sum32() % partitions)
-}
-
-// firstError keeps the first error that several goroutines come upon.
-type firstError struct {
-	mu  sync.Mutex
-	err error
-}
-
-func (f *firstError) note(err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.err == nil && err != nil {
-		f.err = fmt.Errorf("producing: %w", err)
-	}
-}
-
-func (f *firstError) get() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.err
+// fingerprint is a hash of an offset and the document that it must have become.
+func fingerprint(offset int64, document []byte) uint64 {
+	hash := sha256.New()
+	_ = binary.Write(hash, binary.LittleEndian, offset) // a hash never fails to write
+	hash.Write(document)
+	return binary.LittleEndian.Uint64(hash.Sum(nil))
 }

@@ -50,7 +50,7 @@ func (s *stage) moveAll(ctx context.Context) ([]called, error) {
 			select {
 			case <-time.After(leaseLength / 4):
 			case <-ctx.Done():
-				return calls, context.Cause(ctx) //nolint:wrapcheck // the person ended it
+				return calls, context.Cause(ctx)
 			}
 		case result.report.Outcome == record.Idle && killed:
 			return calls, nil

@@ -83,7 +83,7 @@ func (s *stage) start(ctx context.Context, n int) error {
 	group.Go(func() error { return s.startMongo(groupCtx) })
 	group.Go(func() error { return s.startStore(groupCtx) })
 	if err := group.Wait(); err != nil {
-		return err //nolint:wrapcheck // each part named itself
+		return err
 	}
 	return s.startFunction(ctx)
 }
@@ -108,7 +108,7 @@ func (s *stage) startStore(ctx context.Context) (err error) {
 	if errors.Is(err, realpart.ErrNotFound) {
 		fmt.Fprintln(s.out, "no Firestore emulator here: the checkpoint is kept in files instead (install the Google Cloud SDK's emulator to see Firestore)")
 		s.store, err = localcheckpoint.OpenFile(s.checkpointDir(), pipelineName)
-		return err //nolint:wrapcheck // it named the folder
+		return err
 	}
 	if err != nil {
 		return fmt.Errorf("starting the Firestore emulator: %w", err)
@@ -117,7 +117,7 @@ func (s *stage) startStore(ctx context.Context) (err error) {
 		return fmt.Errorf("setting FIRESTORE_EMULATOR_HOST: %w", err)
 	}
 	s.store, err = firecheckpoint.New(firecheckpoint.Options{Project: project, Collection: s.checkpointCollection(), Pipeline: pipelineName})
-	return err //nolint:wrapcheck // it named the project
+	return err
 }
 
 func (s *stage) checkpointDir() string { return filepath.Join(s.dir, "checkpoint") }
@@ -128,7 +128,7 @@ func (s *stage) checkpointCollection() string { return filepath.Base(s.dir) }
 // startFunction starts the function process: this program again, under the functions framework.
 func (s *stage) startFunction(ctx context.Context) (err error) {
 	s.function, err = serve.Child(ctx, s.log, "TIDEMARK_CONFIG_INLINE="+s.config(), "TIDEMARK_CONFIG=")
-	return err //nolint:wrapcheck // it named the process
+	return err
 }
 
 // config is the pipeline, as config.example.yaml.

@@ -74,7 +74,7 @@ func run(args []string) error {
 
 	secrets := secretmanager.New()
 	cfg, err := config.Load(ctx, config.OS(secrets.Get))
-	secrets.Close()
+	_ = secrets.Close() // it was only read from
 	if err != nil {
 		return fmt.Errorf("%s\n%w", o.config, err)
 	}

@@ -291,7 +291,6 @@ func TestLoad_UnansweredSecretIsTransientUnlessMoreIsWrong(t *testing.T) {
 	}
 }
 
-//nolint:paralleltest // the variables are the process's own
 func TestLoad_FromTheRealProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "orders.yaml")
 	if err := os.WriteFile(path, []byte(minimal), 0o600); err != nil {

@@ -61,7 +61,7 @@ func (l *loader) fetch(reference string) (string, error) {
 	}
 	text, err := l.env.Secret(l.ctx, name)
 	if err != nil {
-		return "", err //nolint:wrapcheck // the getter names the secret, and its kind must stay
+		return "", err
 	}
 	return string(text), nil
 }

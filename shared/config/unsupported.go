@@ -41,15 +41,14 @@ func (v value) refuseValue() bool {
 
 // refuse reports a key that this version does not do at all. Its value is not looked at, so that a reference in it is
 // not followed for nothing.
-func (s *section) refuse(key string) (given bool) {
+func (s *section) refuse(key string) {
 	at, given := s.locate(key)
 	if !given {
-		return false
+		return
 	}
 	s.drop(key)
 	path := s.child(key)
 	s.loader.report(at, path, path, "not supported by this version: "+unsupported[path].instead)
-	return true
 }
 
 // secretLike says that a text could hold a credential although its key is no Secret: a URI in the wrong place.

@@ -87,15 +87,15 @@ func (l *Lane) send(ctx context.Context, next record.Checkpoint, run *record.Rep
 	ctx, cancel := context.WithTimeout(ctx, l.terms.attempt())
 	defer cancel()
 	if l.at == "" {
-		return l.store.Create(ctx, next) //nolint:wrapcheck // the caller judges the bare kind and wraps what leaves
+		return l.store.Create(ctx, next)
 	}
-	return l.store.Update(ctx, next, l.at, run) //nolint:wrapcheck // as above
+	return l.store.Update(ctx, next, l.at, run)
 }
 
 func (l *Lane) reload(ctx context.Context) (Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.terms.attempt())
 	defer cancel()
-	return l.store.Load(ctx, l.doc.Lane) //nolint:wrapcheck // as in send
+	return l.store.Load(ctx, l.doc.Lane)
 }
 
 // stored takes over what the store now holds.

@@ -72,7 +72,7 @@ func flock(ctx context.Context, file *os.File) error {
 	defer tick.Stop()
 	for {
 		if ctx.Err() != nil {
-			return context.Cause(ctx) //nolint:wrapcheck // the caller names the file
+			return context.Cause(ctx)
 		}
 		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {

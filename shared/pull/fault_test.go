@@ -3,7 +3,6 @@ package pull_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"slices"
@@ -91,7 +90,7 @@ func (w *world) run(inject *pulltest.Injector) (record.Report, error) {
 	runner := &pull.Runner{
 		Settings: w.settings, Source: inject.Source(w.source), Sink: inject.Sink(w.sink), Converter: w.converter,
 		Checkpoints: inject.Store(w.store, w.check), NewRunID: func() string { return name },
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Logger: slog.New(slog.DiscardHandler),
 	}
 	return runner.Run(ctx, 0, nil)
 }

@@ -73,7 +73,7 @@ func (r *Runner) move(held *lease.Lane, run *running, plan window.Plan, progress
 	}()
 	group.Go(func() error { return m.commit(ctx, written) })
 	if err := group.Wait(); err != nil {
-		return err //nolint:wrapcheck // each stage wrapped its own
+		return err
 	}
 	return m.readErr
 }
@@ -107,12 +107,12 @@ func (m *mover) read(ctx context.Context, stop <-chan struct{}) error {
 		}
 		f := &flight{Batch: batch, weight: min(batch.Bytes, m.InFlight)}
 		if err := m.flying.Acquire(ctx, f.weight); err != nil {
-			return context.Cause(ctx) //nolint:wrapcheck // why the run ends was said where it was decided
+			return context.Cause(ctx)
 		}
 		select {
 		case m.batches <- f:
 		case <-ctx.Done():
-			return context.Cause(ctx) //nolint:wrapcheck // as above
+			return context.Cause(ctx)
 		}
 		if bytes += batch.Bytes; m.MaxBytes > 0 && bytes >= m.MaxBytes {
 			m.progress.limited(limitBytes)
@@ -146,7 +146,7 @@ func (m *mover) readingTime(ctx context.Context, stop <-chan struct{}) (context.
 // cut says why the reading was ended before the window was.
 func (m *mover) cut(ctx, reading context.Context) error {
 	if ctx.Err() != nil {
-		return context.Cause(ctx) //nolint:wrapcheck // why the run ends was said where it was decided
+		return context.Cause(ctx)
 	}
 	switch cause := context.Cause(reading); {
 	case errors.Is(cause, errStopped):
@@ -168,7 +168,7 @@ func (m *mover) commit(ctx context.Context, written <-chan struct{}) error {
 		case <-written:
 			return nil
 		case <-ctx.Done():
-			return context.Cause(ctx) //nolint:wrapcheck // why the run ends was said where it was decided
+			return context.Cause(ctx)
 		case <-ticker.C:
 		}
 		change, positions := m.progress.advance()
@@ -179,7 +179,7 @@ func (m *mover) commit(ctx context.Context, written <-chan struct{}) error {
 			if fault.KindOf(err) == fault.Transient && ctx.Err() == nil {
 				continue // the lease decides how long this may go on
 			}
-			return err //nolint:wrapcheck // package lease named the lane
+			return err
 		}
 		m.progress.committed(positions)
 		m.Logger.DebugContext(ctx, "committed", "phase", "commit", "partitions", len(positions))
@@ -211,7 +211,7 @@ func (f *feed) next(ctx context.Context) (batch record.Batch, err error) {
 		}
 		if err != nil {
 			f.close()
-			return err //nolint:wrapcheck // the adapter named the partition or the brokers
+			return err
 		}
 		f.passed(batch)
 		return nil

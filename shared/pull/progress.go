@@ -153,4 +153,3 @@ func (p *progress) limited(by string) {
 		p.limitedBy = by
 	}
 }
-

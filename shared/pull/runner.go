@@ -72,7 +72,7 @@ func (r *Runner) Run(ctx context.Context, lane int, stop <-chan struct{}) (recor
 func (r *Runner) readCheckpoint(ctx context.Context, run *running) (reading lease.Reading, err error) {
 	err = r.retry(ctx, &run.checkpoints, func(ctx context.Context) error {
 		reading, err = lease.Read(ctx, r.Checkpoints, run.report.Lane)
-		return err //nolint:wrapcheck // lease.Read named the lane
+		return err
 	})
 	return reading, err
 }
@@ -104,7 +104,7 @@ func (r *Runner) bounds(ctx context.Context, run *running, query record.BoundsQu
 	query.Lane = run.report.Lane
 	err = r.retry(ctx, &run.source, func(ctx context.Context) error {
 		log, err = r.Source.Bounds(ctx, query)
-		return err //nolint:wrapcheck // the adapter named the brokers or the topic
+		return err
 	})
 	return log, err
 }

@@ -47,7 +47,7 @@ func (m *mover) convert(ctx context.Context) error {
 		case offer <- current:
 			current = &chunk{}
 		case <-ctx.Done():
-			return context.Cause(ctx) //nolint:wrapcheck // why the run ends was said where it was decided
+			return context.Cause(ctx)
 		}
 	}
 	return nil
@@ -83,7 +83,7 @@ func (m *mover) fill(ctx context.Context, current *chunk, f *flight) (*chunk, er
 			case m.chunks <- current:
 				current = &chunk{}
 			case <-ctx.Done():
-				return nil, context.Cause(ctx) //nolint:wrapcheck // why the run ends was said where it was decided
+				return nil, context.Cause(ctx)
 			}
 		}
 		write, err := m.Converter.Convert(rec, topic)
@@ -135,7 +135,7 @@ func (m *mover) writeChunk(ctx context.Context, c *chunk) error {
 	}
 	if len(letters) > 0 {
 		err := m.retry(ctx, &m.run.sink, func(ctx context.Context) error {
-			return m.Sink.Bury(ctx, m.run.report.Run, letters) //nolint:wrapcheck // wrapped below
+			return m.Sink.Bury(ctx, m.run.report.Run, letters)
 		})
 		if err != nil {
 			return fmt.Errorf("storing %d dead letters of %s: %w", len(letters), c.marks[0].partition, err)
@@ -155,7 +155,7 @@ func (m *mover) writeDocuments(ctx context.Context, c *chunk) (result record.Wri
 	}
 	err = m.retry(ctx, &m.run.sink, func(ctx context.Context) error {
 		result, err = m.Sink.Write(ctx, c.writes)
-		return err //nolint:wrapcheck // wrapped below
+		return err
 	})
 	if err != nil {
 		return result, fmt.Errorf("writing %d documents of %s: %w", len(c.writes), c.marks[0].partition, err)

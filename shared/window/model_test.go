@@ -2,7 +2,6 @@ package window_test
 
 import (
 	"maps"
-
 	"time"
 
 	"pgregory.net/rapid"
