@@ -30,6 +30,8 @@ type world struct {
 	converter pull.Converter
 	settings  pull.Settings
 	runs      int
+	stop      <-chan struct{}
+	wrap      func(pull.Sink) pull.Sink
 
 	mu       sync.Mutex
 	last     map[record.Partition]int64
@@ -48,6 +50,7 @@ func newWorld(t *testing.T) *world {
 	}
 	w := &world{
 		t: t, source: pulltest.NewSource(), sink: pulltest.NewMemSink(pulltest.MemSinkOptions{UniqueField: "unique"}), converter: mapper,
+		wrap:  func(s pull.Sink) pull.Sink { return s },
 		store: localcheckpoint.NewMemory(time.Now), last: map[record.Partition]int64{},
 		settings: pull.Settings{
 			Pipeline: "orders", Topics: []string{"orders"}, Lanes: 1, Layout: 1,
@@ -88,11 +91,11 @@ func (w *world) run(inject *pulltest.Injector) (record.Report, error) {
 	inject.Die = cancel
 	inject.Steal = func() { w.steal() }
 	runner := &pull.Runner{
-		Settings: w.settings, Source: inject.Source(w.source), Sink: inject.Sink(w.sink), Converter: w.converter,
+		Settings: w.settings, Source: inject.Source(w.source), Sink: inject.Sink(w.wrap(w.sink)), Converter: w.converter,
 		Checkpoints: inject.Store(w.store, w.check), NewRunID: func() string { return name },
 		Logger: slog.New(slog.DiscardHandler),
 	}
-	return runner.Run(ctx, 0, nil)
+	return runner.Run(ctx, 0, w.stop)
 }
 
 // steal takes the lane as another run would that believes the lease to have run out.

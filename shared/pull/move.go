@@ -72,7 +72,14 @@ func (r *Runner) move(held *lease.Lane, run *running, plan window.Plan, progress
 		close(written)
 	}()
 	group.Go(func() error { return m.commit(ctx, written) })
-	if err := group.Wait(); err != nil {
+	err := group.Wait()
+	if errors.Is(err, context.DeadlineExceeded) && bounded.Err() != nil && held.Context().Err() == nil {
+		// Time was up before everything that had been read was acknowledged. The rest is the next run's.
+		progress.limited(limitTime)
+		run.cut = err
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	return m.readErr

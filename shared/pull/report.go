@@ -17,6 +17,8 @@ import (
 type running struct {
 	report                    record.Report
 	source, sink, checkpoints part
+	// cut is what was cut off by the end of the run's time.
+	cut error
 }
 
 func (r *Runner) begin(lane int) *running {
@@ -121,7 +123,14 @@ func (run *running) judge() error {
 	}
 	moved := func(rng record.RangeReport) bool { return rng.DoneTo > rng.From }
 	if report.LimitedBy == limitTime && !slices.ContainsFunc(report.Ranges, moved) {
-		return fault.Transientf("none of %d offsets could be moved in the run's time", report.Remaining)
+		cut := run.cut
+		if cut == nil {
+			cut = errors.New("kafka yielded nothing")
+		}
+		return fault.Transientf("none of %d offsets could be moved in the run's time: %w", report.Remaining, cut)
+	}
+	if run.cut != nil {
+		report.Notices = append(report.Notices, "the run's time was up: "+run.cut.Error())
 	}
 	return nil
 }
