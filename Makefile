@@ -15,11 +15,11 @@ demo: ## Run the main job here: Kafka to MongoDB, killed in the middle, resumed.
 .PHONY: test
 test: ## Every test. Real mongod and Firestore emulator where they can be had; REQUIRE_REAL=1 makes them a must
 	go vet ./...
-	go test -shuffle=on ./...
+	@set -o pipefail; go test -json -shuffle=on ./... | go run ./local/testsum
 
 .PHONY: race
 race: ## Every test under the race detector
-	go test -race -shuffle=on ./...
+	go test -race -shuffle=on -timeout 20m ./...
 
 .PHONY: faults
 faults: ## The fault table: each effect of a run, each way it can go wrong
@@ -33,7 +33,7 @@ mutate: ## Put deliberate bugs into the run; each must be caught by its tests
 fuzz: ## Fuzz every decoder, FUZZTIME each (20s)
 	@set -e; for target in $$(grep -rhoE 'func Fuzz[A-Za-z]+' --include=*_test.go shared | sed 's/func //' | sort -u); do \
 	  for dir in $$(grep -rlE "func $$target\(" --include=*_test.go shared | xargs -n1 dirname | sort -u); do \
-	    echo "$$dir $$target"; go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(or $(FUZZTIME),20s) ./$$dir; done; done
+	    echo "$$dir $$target"; go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(or $(FUZZTIME),20s) -fuzzminimizetime 20x ./$$dir; done; done
 
 .PHONY: bench
 bench: ## Move N=1000000 records into a real mongod, beside the ceiling, in one run

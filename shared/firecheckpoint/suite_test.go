@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { realtest.Main(m) }
 
 const project = "firecheckpoint-test"
 
-func TestStore_KeepsTheContractOfStore(t *testing.T) {
+func TestConformance_CheckpointsInFirestore(t *testing.T) {
 	t.Parallel()
 	realtest.Firestore(t) // skips the whole suite at once where there is none
 	pulltest.TestCheckpoints(t, func(t *testing.T) pulltest.CheckpointHarness { return newHarness(t) })

@@ -22,7 +22,7 @@ func (k kafka) Open(ctx context.Context, ranges []record.Range) pull.Reader {
 	return k.Source.Open(ctx, ranges)
 }
 
-func TestSource_KeepsTheContractOnKfake(t *testing.T) {
+func TestConformance_SourceOnKfake(t *testing.T) {
 	t.Parallel()
 	cluster := startCluster(t, kfake.NumBrokers(3))
 	pulltest.TestSource(t, func(t *testing.T) pulltest.SourceHarness {

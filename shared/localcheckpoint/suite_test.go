@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark/tidemark/shared/record"
 )
 
-func TestMemory_KeepsTheContractOfStore(t *testing.T) {
+func TestConformance_CheckpointsInMemory(t *testing.T) {
 	t.Parallel()
 	pulltest.TestCheckpoints(t, func(*testing.T) pulltest.CheckpointHarness {
 		store := localcheckpoint.NewMemory(nil)
@@ -20,7 +20,7 @@ func TestMemory_KeepsTheContractOfStore(t *testing.T) {
 	})
 }
 
-func TestFile_KeepsTheContractOfStore(t *testing.T) {
+func TestConformance_CheckpointsInFiles(t *testing.T) {
 	t.Parallel()
 	pulltest.TestCheckpoints(t, func(t *testing.T) pulltest.CheckpointHarness {
 		dir := t.TempDir()

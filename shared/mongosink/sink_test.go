@@ -167,7 +167,7 @@ func headers(tb testing.TB, raw bson.Raw) []record.Header {
 	return all
 }
 
-func TestSink_FollowsTheContract(t *testing.T) {
+func TestConformance_SinkOnMongoDB(t *testing.T) {
 	t.Parallel()
 	realtest.Mongo(t)
 	pulltest.TestSink(t, func(t *testing.T) pulltest.SinkHarness {

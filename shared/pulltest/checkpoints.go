@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -220,8 +221,8 @@ func updateConcurrently(t *testing.T, h CheckpointHarness) {
 	const writers, each = 8, 3
 	errs := concurrently(writers, func(i int) error {
 		store := []lease.Store{h.Store, h.Other}[i%2]
-		for range each {
-			if err := addOne(t.Context(), store, fmt.Sprintf("writer-%d", i)); err != nil {
+		for n := range each {
+			if err := addOne(t.Context(), store, fmt.Sprintf("writer-%d", i), n); err != nil {
 				return err
 			}
 		}
@@ -235,18 +236,24 @@ func updateConcurrently(t *testing.T, h CheckpointHarness) {
 	}
 }
 
-// addOne raises seq by one, as often as others are faster.
-func addOne(ctx context.Context, store lease.Store, by string) error {
+// addOne raises seq by one, as often as others are faster. Whether an update whose answer was lost was stored can be
+// seen afterwards by the mark that it leaves, also when others have written since.
+func addOne(ctx context.Context, store lease.Store, by string, n int) error {
+	mark := strconv.Itoa(n)
 	for {
 		snapshot, err := store.Load(ctx, 0)
 		if err != nil {
 			return err
 		}
+		if snapshot.Doc.Identity[by] == mark {
+			return nil
+		}
 		next := snapshot.Doc.Clone()
 		next.Seq++
 		next.UpdatedBy = by
+		next.Identity[by] = mark
 		_, err = store.Update(ctx, next, snapshot.Revision, nil)
-		if err == nil || fault.KindOf(err) != fault.Conflict {
+		if kind := fault.KindOf(err); err == nil || kind != fault.Conflict && kind != fault.Transient || ctx.Err() != nil {
 			return err
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/tidemark/tidemark/shared/pulltest"
 )
 
-func TestMemSink_FollowsTheContract(t *testing.T) {
+func TestConformance_SinkInMemory(t *testing.T) {
 	t.Parallel()
 	pulltest.TestSink(t, func(*testing.T) pulltest.SinkHarness {
 		s := pulltest.NewMemSink(pulltest.MemSinkOptions{

@@ -8,7 +8,7 @@ import (
 	"github.com/tidemark/tidemark/shared/record"
 )
 
-func TestMemSource_KeepsTheContract(t *testing.T) {
+func TestConformance_SourceInMemory(t *testing.T) {
 	t.Parallel()
 	pulltest.TestSource(t, func(*testing.T) pulltest.SourceHarness {
 		mem := pulltest.NewSource()
