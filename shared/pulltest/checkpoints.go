@@ -479,7 +479,7 @@ func cancelledOnTheWay(t *testing.T, h CheckpointHarness) {
 		}
 	}
 	// After one write that succeeded, no older one can still arrive.
-	if err := addOne(t.Context(), h.Store, "the last"); err != nil {
+	if err := addOne(t.Context(), h.Store, "the last", 0); err != nil {
 		t.Fatal(err)
 	}
 	stored := map[string]bool{}
