@@ -135,7 +135,7 @@ func buildSource(cfg config.Config) (*kafkasource.Source, error) {
 		ClientID: "tidemark-" + cfg.Pipeline,
 		// A response is held while its batches are decoded one by one: an eighth of the memory, and a single batch may
 		// take half of it.
-		FetchBytes: int32(min(cfg.Run.Limits.Memory/16, 16<<20)), MaxBatchBytes: int32(min(cfg.Run.Limits.Memory/2, 1<<30)),
+		FetchBytes: int32(min(cfg.Run.Limits.Memory/16, 16<<20)), MaxBatchBytes: int32(min(cfg.Run.Limits.Memory/2, 512<<20)),
 	}
 	if cfg.Kafka.TLS.Enabled {
 		options.TLS = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: cfg.Kafka.TLS.ServerName}
@@ -181,7 +181,7 @@ func settings(cfg config.Config) pull.Settings {
 		}
 	}
 	return pull.Settings{
-		Pipeline: cfg.Pipeline, Topics: topics, Lanes: cfg.Run.Lanes, Layout: cfg.Run.Layout,
+		Pipeline: cfg.Pipeline, Topics: topics, Assign: cfg.Source.Assign, Lanes: cfg.Run.Lanes, Layout: cfg.Run.Layout,
 		Identity: map[string]string{
 			"sink": cfg.Sink.Database + "." + cfg.Sink.Collection, "mode": cfg.Sink.Mode,
 			"id": cfg.Record.ID, "format": cfg.Record.Format,

@@ -20,53 +20,71 @@ type verdict struct {
 
 func (v verdict) good() bool { return v.missing+v.doubled+v.different == 0 }
 
-// prove compares what MongoDB holds with what was produced, offset by offset.
-func prove(ctx context.Context, database *mongo.Database, made produced) ([]verdict, error) {
-	verdicts := make([]verdict, len(made))
-	seen := make([][]uint8, len(made))
+// proof holds what MongoDB has against what was produced, offset by offset.
+type proof struct {
+	made produced
+	of   []verdict
+	seen [][]uint8
+}
+
+func newProof(made produced) *proof {
+	p := &proof{made: made, of: make([]verdict, len(made)), seen: make([][]uint8, len(made))}
 	for partition, offsets := range made {
-		verdicts[partition].records = len(offsets)
-		seen[partition] = make([]uint8, len(offsets))
+		p.of[partition].records = len(offsets)
+		p.seen[partition] = make([]uint8, len(offsets))
 	}
-	look := func(id string, content []byte, letter bool) {
-		partition, offset, ok := coordinates(id)
-		if !ok || partition >= len(made) || offset >= len(made[partition]) {
-			verdicts[0].different++ // of no record at all
-			return
-		}
-		v := &verdicts[partition]
-		seen[partition][offset]++
-		if letter {
-			v.letters++
-		} else {
-			v.documents++
-		}
-		if made[partition][offset] != (outcome{fingerprint(int64(offset), content), letter}) {
-			v.different++
-		}
-	}
+	return p
+}
+
+// prove reads everything that MongoDB has.
+func prove(ctx context.Context, database *mongo.Database, made produced) ([]verdict, error) {
+	p := newProof(made)
 	if err := scan(ctx, database.Collection(collection), func(doc bson.Raw) {
-		look(doc.Lookup("_id").StringValue(), doc, false)
+		p.look(doc.Lookup("_id").StringValue(), doc, false)
 	}); err != nil {
 		return nil, err
 	}
 	if err := scan(ctx, database.Collection(deadLetters), func(doc bson.Raw) {
 		_, raw, _ := doc.Lookup("value").BinaryOK()
-		look(fmt.Sprintf("%s/%d/%d", doc.Lookup("topic").StringValue(), doc.Lookup("partition").AsInt64(), doc.Lookup("offset").AsInt64()), raw, true)
+		p.look(fmt.Sprintf("%s/%d/%d", doc.Lookup("topic").StringValue(), doc.Lookup("partition").AsInt64(), doc.Lookup("offset").AsInt64()), raw, true)
 	}); err != nil {
 		return nil, err
 	}
-	for partition := range seen {
-		for _, times := range seen[partition] {
+	return p.verdicts(), nil
+}
+
+// look takes one document, or the raw value of one dead letter.
+func (p *proof) look(id string, content []byte, letter bool) {
+	partition, offset, ok := coordinates(id)
+	if !ok || partition >= len(p.made) || offset >= len(p.made[partition]) {
+		p.of[0].different++ // of no record at all
+		return
+	}
+	v := &p.of[partition]
+	p.seen[partition][offset]++
+	if letter {
+		v.letters++
+	} else {
+		v.documents++
+	}
+	if p.made[partition][offset] != (outcome{fingerprint(int64(offset), content), letter}) {
+		v.different++
+	}
+}
+
+// verdicts counts what was not seen once.
+func (p *proof) verdicts() []verdict {
+	for partition := range p.seen {
+		for _, times := range p.seen[partition] {
 			switch {
 			case times == 0:
-				verdicts[partition].missing++
+				p.of[partition].missing++
 			case times > 1:
-				verdicts[partition].doubled++
+				p.of[partition].doubled++
 			}
 		}
 	}
-	return verdicts, nil
+	return p.of
 }
 
 // scan shows each document of a collection, as a majority holds it.

@@ -66,10 +66,10 @@ func (s *stage) showWays(out io.Writer, stay bool) {
 	}
 	fmt.Fprintf(out, "\nlook for yourself (Ctrl-C ends everything):\n  documents    mongosh '%s' --eval 'db.getSiblingDB(\"%s\").%s.findOne()'\n"+
 		"  dead letters mongosh '%s' --eval 'db.getSiblingDB(\"%s\").%s.find({}, {value: 0})'\n",
-		s.mongod.URI, databaseName, collection, s.mongod.URI, databaseName, deadLetters)
+		s.mongod.URI, s.name(), collection, s.mongod.URI, s.name(), deadLetters)
 	if s.firestore != nil {
 		fmt.Fprintf(out, "  checkpoint   curl -H 'Authorization: Bearer owner' 'http://%s/v1/projects/%s/databases/(default)/documents/%s/%s/lanes/0'\n",
-			s.firestore.Host, project, s.checkpointCollection(), pipelineName)
+			s.firestore.Host, project, s.name(), pipelineName)
 	} else {
 		fmt.Fprintf(out, "  checkpoint   cat %s/%s/lanes/0.json\n", s.checkpointDir(), pipelineName)
 	}

@@ -24,7 +24,6 @@ import (
 
 const (
 	pipelineName = "orders"
-	databaseName = "shop"
 	collection   = "orders"
 	deadLetters  = "orders_dead"
 	project      = "demo-tidemark"
@@ -95,10 +94,6 @@ func (s *stage) startMongo(ctx context.Context) (err error) {
 	if s.client, err = mongo.Connect(options.Client().ApplyURI(s.mongod.URI)); err != nil {
 		return fmt.Errorf("connecting to MongoDB: %w", err)
 	}
-	// A mongod that was running already may hold an earlier demo.
-	if err := s.database().Drop(ctx); err != nil {
-		return fmt.Errorf("emptying database %s: %w", databaseName, err)
-	}
 	return nil
 }
 
@@ -116,14 +111,11 @@ func (s *stage) startStore(ctx context.Context) (err error) {
 	if err := os.Setenv("FIRESTORE_EMULATOR_HOST", s.firestore.Host); err != nil {
 		return fmt.Errorf("setting FIRESTORE_EMULATOR_HOST: %w", err)
 	}
-	s.store, err = firecheckpoint.New(firecheckpoint.Options{Project: project, Collection: s.checkpointCollection(), Pipeline: pipelineName})
+	s.store, err = firecheckpoint.New(firecheckpoint.Options{Project: project, Collection: s.name(), Pipeline: pipelineName})
 	return err
 }
 
 func (s *stage) checkpointDir() string { return filepath.Join(s.dir, "checkpoint") }
-
-// checkpointCollection is new in every demo: an emulator that was running already keeps what it has.
-func (s *stage) checkpointCollection() string { return filepath.Base(s.dir) }
 
 // startFunction starts the function process: this program again, under the functions framework.
 func (s *stage) startFunction(ctx context.Context) (err error) {
@@ -133,7 +125,7 @@ func (s *stage) startFunction(ctx context.Context) (err error) {
 
 // config is the pipeline, as config.example.yaml.
 func (s *stage) config() string {
-	store := "{store: firestore, project: " + project + ", collection: " + s.checkpointCollection()
+	store := "{store: firestore, project: " + project + ", collection: " + s.name()
 	if s.firestore == nil {
 		store = "{store: file, path: " + s.checkpointDir()
 	}
@@ -145,11 +137,15 @@ sink: {uri: "%s", database: %s, collection: %s}
 deadLetters: {collection: %s}
 checkpoint: %s, lease: %s}
 run: {deadline: 30s, limits: {records: %d}}
-`, pipelineName, strings.Join(s.kafka.ListenAddrs(), ", "), topic, s.mongod.URI, databaseName, collection, deadLetters,
+`, pipelineName, strings.Join(s.kafka.ListenAddrs(), ", "), topic, s.mongod.URI, s.name(), collection, deadLetters,
 		store, leaseLength, s.perRun)
 }
 
-func (s *stage) database() *mongo.Database { return s.client.Database(databaseName) }
+func (s *stage) database() *mongo.Database { return s.client.Database(s.name()) }
+
+// name is the demo's own database and checkpoint collection: new in every demo, for a MongoDB or an emulator that was
+// running already holds what is somebody else's.
+func (s *stage) name() string { return strings.ReplaceAll(filepath.Base(s.dir), "-", "_") }
 
 // close ends everything that was started.
 func (s *stage) close() {
@@ -157,9 +153,10 @@ func (s *stage) close() {
 		s.function.Kill()
 	}
 	if s.client != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		_ = s.client.Disconnect(ctx) // mongod is stopped next
+		_ = s.database().Drop(ctx)   // where mongod was not started here, it stays
+		_ = s.client.Disconnect(ctx) // else it is stopped next
 	}
 	for _, part := range []*realpart.Process{s.mongod, s.firestore} {
 		if part != nil {

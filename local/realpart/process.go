@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -90,7 +91,7 @@ func launch(opts Options, name string, args ...string) (*Process, error) {
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = childAttr()
 	if len(opts.Env) > 0 {
-		cmd.Env = append(os.Environ(), opts.Env...)
+		cmd.Env = append(cleanEnviron(), opts.Env...)
 	}
 
 	p := &Process{Started: true, cmd: cmd, tail: last, done: make(chan struct{})}
@@ -112,6 +113,15 @@ func launch(opts Options, name string, args ...string) (*Process, error) {
 		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
 	return p, nil
+}
+
+// cleanEnviron is this process's environment without what would steer a function: a pipeline that is configured in the
+// shell must not be the one that a demo or a test writes to.
+func cleanEnviron() []string {
+	return slices.DeleteFunc(os.Environ(), func(pair string) bool {
+		name, _, _ := strings.Cut(pair, "=")
+		return strings.HasPrefix(name, "TIDEMARK_") || slices.Contains([]string{"FUNCTION_TARGET", "K_SERVICE", "PORT", "CLOUD_RUN_TIMEOUT_SECONDS"}, name)
+	})
 }
 
 // waitReady calls ready until it returns nil, the child ends or the time is up.

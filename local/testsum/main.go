@@ -1,5 +1,5 @@
 // Command testsum reads the output of `go test -json`, prints each package and whatever failed, and sums up: tests,
-// failures, skips by name, and and the cases that each caller of a conformance suite passed, so that a
+// failures, skips by name, and the cases that each caller of a conformance suite passed, so that a
 // fake and the real thing can be seen to have passed the same ones. It exits with 1 if anything failed, and, where
 // REQUIRE_REAL=1, if anything was skipped.
 package main

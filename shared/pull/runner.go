@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"github.com/tidemark/tidemark/shared/fault"
 	"github.com/tidemark/tidemark/shared/lease"
@@ -129,10 +130,16 @@ func (r *Runner) query(checkpoint record.Checkpoint) record.BoundsQuery {
 func (r *Runner) planning(saved lease.Reading, log record.Log, lane int) window.Input {
 	return window.Input{
 		Now: saved.Now(), Checkpoint: saved.Checkpoint(), Log: log, Topics: r.Topics,
-		Owns:     func(p record.Partition) bool { return p.Lane(r.Lanes) == lane },
+		Owns:     func(p record.Partition) bool { return r.reads(p) && p.Lane(r.Lanes) == lane },
 		Starting: r.Starting, Resume: r.ResumeAfterLoss,
 		MaxRecords: r.MaxRecords, MinPerPartition: r.MinPerPartition,
 	}
+}
+
+// reads says whether the pipeline reads the partition. One that is no longer assigned is not missed.
+func (r *Runner) reads(p record.Partition) bool {
+	assigned, narrowed := r.Assign[p.Topic]
+	return !narrowed || slices.Contains(assigned, p.ID)
 }
 
 func (r *Runner) terms(run *running) lease.Terms {

@@ -356,6 +356,19 @@ func TestRun_CheckpointOfSomethingElse_IsRefusedWithTheDifference(t *testing.T) 
 	}
 }
 
+func TestRun_PartitionNoLongerAssigned_IsNotMissed(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, w *world) {
+		w.quiet()
+		w.source.Topics, w.source.Assign = nil, map[string][]int32{"orders": {0, 2}}
+		w.settings.Assign = w.source.Assign
+		for range 5 {
+			time.Sleep(time.Hour)
+			wantOutcome(t, w.mustRun(), record.Idle, "")
+		}
+	})
+}
+
 func TestRun_StartingOffsetsChanged_SaysThatTheyHaveNoEffect(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, w *world) {

@@ -10,6 +10,8 @@ import (
 type Settings struct {
 	Pipeline string
 	Topics   []string
+	// Assign narrows a topic to the partitions that are read; a topic that is not in it is read whole.
+	Assign map[string][]int32
 	// Lanes share out the partitions. Layout is raised with every change of Lanes.
 	Lanes, Layout int
 	// Identity is what the offsets belong to, apart from the Kafka cluster: sink namespace, mode, id rule, format.
