@@ -10,6 +10,8 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/GoogleCloudPlatform/functions-framework-go/functions"
@@ -36,7 +38,20 @@ type function struct {
 
 // call is what Cloud Scheduler sends: an empty body is lane 0.
 type call struct {
-	Lane int `json:"lane"`
+	Lane laneNumber `json:"lane"`
+}
+
+// laneNumber refuses null, which would be lane 0 otherwise: it is what a forgotten variable becomes.
+type laneNumber int
+
+// UnmarshalJSON reads a whole number.
+func (n *laneNumber) UnmarshalJSON(text []byte) error {
+	lane, err := strconv.Atoi(string(text))
+	if err != nil {
+		return fmt.Errorf("reading a lane: %w", err)
+	}
+	*n = laneNumber(lane)
+	return nil
 }
 
 // ServeHTTP handles one call: decode, run, report.
@@ -82,7 +97,7 @@ func decode(w http.ResponseWriter, r *http.Request) (call, error) {
 	}
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&called); err != nil {
+	if err := decoder.Decode(&called); err != nil || bytes.Equal(bytes.TrimSpace(body), []byte("null")) {
 		return call{}, &badCall{http.StatusBadRequest, `the body is not a call: send nothing, or JSON such as {"lane":0}`}
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
@@ -119,10 +134,12 @@ func answer(w http.ResponseWriter, status int, body any) {
 	_ = json.NewEncoder(w).Encode(body) // the caller is gone: the report is in the log
 }
 
-// failed is the report of a call that did not come as far as a run.
+// failed is the report of a call that did not come as far as a run. A report's error is one line, and a configuration's
+// lists its problems in one line each.
 func failed(err error) record.Report {
+	text := strings.NewReplacer(":\n", ": ", "\n", "; ").Replace(err.Error())
 	return record.Report{
-		Outcome: record.Failed, Error: err.Error(), ErrorKind: fault.KindOf(err).String(), ErrorClass: fault.ClassOf(err),
+		Outcome: record.Failed, Error: text, ErrorKind: fault.KindOf(err).String(), ErrorClass: fault.ClassOf(err),
 		Ranges: []record.RangeReport{}, Gaps: []record.GapReport{},
 	}
 }

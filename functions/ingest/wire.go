@@ -67,13 +67,14 @@ func (s *service) run(ctx context.Context, called call, stop <-chan struct{}) (r
 	if err != nil {
 		return failed(err), err
 	}
-	if called.Lane < 0 || called.Lane >= p.runner.Lanes {
+	lane := int(called.Lane)
+	if lane < 0 || lane >= p.runner.Lanes {
 		return record.Report{}, &badCall{400, fmt.Sprintf("lane %d does not exist: pipeline %s has lanes 0 to %d",
-			called.Lane, p.runner.Pipeline, p.runner.Lanes-1)}
+			lane, p.runner.Pipeline, p.runner.Lanes-1)}
 	}
 	ctx, cancel := context.WithDeadline(ctx, began.Add(p.deadline))
 	defer cancel()
-	return p.runner.Run(ctx, called.Lane, stop)
+	return p.runner.Run(ctx, lane, stop)
 }
 
 // build makes a pipeline of the configuration. It opens no connection: that is the runs' to do, as far as they need it.
@@ -115,7 +116,12 @@ func build(ctx context.Context, logger *slog.Logger) (*pipeline, error) {
 	}}, nil
 }
 
+// configTime bounds how long secrets are waited for: other calls wait for the first one.
+const configTime = 10 * time.Second
+
 func loadConfig(ctx context.Context) (config.Config, error) {
+	ctx, cancel := context.WithTimeout(ctx, configTime)
+	defer cancel()
 	secrets := secretmanager.New()
 	defer func() { _ = secrets.Close() }() // it was only read from
 	return config.Load(ctx, config.OS(secrets.Get))

@@ -54,7 +54,7 @@ func produce(ctx context.Context, brokers []string, n int) (produced, error) {
 		made[e.Partition] = append(made[e.Partition], must)
 		return err
 	})
-	return made, err //nolint:wrapcheck // it said what was being done
+	return made, err
 }
 
 // outcomeOf says what must become of an order. A poisoned one is cut off in the middle, as a broken producer does.
@@ -64,7 +64,7 @@ func outcomeOf(shop orders.Topic, e *orders.Event, poison bool) (outcome, error)
 		return outcome{fingerprint(e.Offset, e.Value), true}, nil
 	}
 	document, err := e.Order.Document(shop.ID(e))
-	return outcome{fingerprint(e.Offset, document), false}, err //nolint:wrapcheck // it named the document
+	return outcome{fingerprint(e.Offset, document), false}, err
 }
 
 // fingerprint is a hash of an offset and the document that it must have become.

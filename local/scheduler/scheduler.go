@@ -49,21 +49,30 @@ type Scheduler struct {
 }
 
 // Run executes a job by its schedule until ctx ends. Two executions never overlap: one that is due while the last is
-// still going on waits for it.
+// still going on waits for it, and several of them become one.
 func (s *Scheduler) Run(ctx context.Context, job Job) error {
 	schedule, err := cron.ParseStandard(job.Schedule)
 	if err != nil {
 		return fmt.Errorf("reading the schedule of %s: %w", job.Name, err)
 	}
-	for {
-		now := time.Now()
+	for due := schedule.Next(time.Now()); !due.IsZero(); due = missed(schedule, due, time.Now()) {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(schedule.Next(now).Sub(now)):
+		case <-time.After(time.Until(due)):
 		}
 		s.Execute(ctx, job)
 	}
+	return fmt.Errorf("the schedule %q of %s is never due", job.Schedule, job.Name)
+}
+
+// missed returns the last time after the given one at which the job has been due by now, else the next to come.
+func missed(schedule cron.Schedule, after, now time.Time) time.Time {
+	due := schedule.Next(after)
+	for later := schedule.Next(due); !later.IsZero() && !later.After(now); later = schedule.Next(due) {
+		due = later
+	}
+	return due
 }
 
 // Execute makes the attempts of one execution: until one succeeds or the retries are used up. The last is returned.

@@ -138,7 +138,7 @@ func (m *mover) writeChunk(ctx context.Context, c *chunk) error {
 			return m.Sink.Bury(ctx, m.run.report.Run, letters)
 		})
 		if err != nil {
-			return fmt.Errorf("storing %d dead letters of %s: %w", len(letters), c.marks[0].partition, err)
+			return fmt.Errorf("%s: %w", c.marks[0].partition, err)
 		}
 	}
 	m.progress.acknowledge(c.marks, result, len(letters))
@@ -158,7 +158,7 @@ func (m *mover) writeDocuments(ctx context.Context, c *chunk) (result record.Wri
 		return err
 	})
 	if err != nil {
-		return result, fmt.Errorf("writing %d documents of %s: %w", len(c.writes), c.marks[0].partition, err)
+		return result, fmt.Errorf("%s: %w", c.marks[0].partition, err)
 	}
 	if result.Written+result.Duplicates+result.Ignored+int64(len(result.Rejected)) != int64(len(c.writes)) {
 		return result, errors.New("the sink's counts do not add up to what it was given")
