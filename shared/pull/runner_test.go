@@ -366,6 +366,11 @@ func TestRun_PartitionNoLongerAssigned_IsNotMissed(t *testing.T) {
 			time.Sleep(time.Hour)
 			wantOutcome(t, w.mustRun(), record.Idle, "")
 		}
+		w.source.Produce("orders", 0, record.Record{Value: []byte(`{}`)})
+		w.mustRun()
+		if at := w.observe().Offsets[record.Partition{Topic: "orders", ID: 1}].Offset; at != 12 {
+			t.Errorf("its position went from 12 to %d", at)
+		}
 	})
 }
 
