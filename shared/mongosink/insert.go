@@ -3,6 +3,7 @@ package mongosink
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -123,7 +124,11 @@ func (s *Sink) insertCommand(ctx context.Context, collection string, from, to in
 }
 
 func appendInsert(dst []byte, collection string, from, to int, doc func(int) []byte) []byte {
-	command, dst := bsoncore.AppendDocumentStart(dst)
+	size := commandOverhead(collection)
+	for i := from; i < to; i++ {
+		size += len(doc(i)) + elementOverhead
+	}
+	command, dst := bsoncore.AppendDocumentStart(slices.Grow(dst, size))
 	dst = bsoncore.AppendStringElement(dst, "insert", collection)
 	array, dst := bsoncore.AppendArrayElementStart(dst, "documents")
 	for i := from; i < to; i++ {

@@ -27,7 +27,7 @@ type Reader interface {
 	Close()
 }
 
-// Sink writes MongoDB. All errors carry a kind of package fault.
+// Sink writes MongoDB. It keeps nothing of what it is given beyond the call. All errors carry a kind of package fault.
 type Sink interface {
 	// Write stores the writes, in any order. A nil error promises that a majority acknowledged each one that is
 	// not in Rejected; with an error some may be stored, and all may be sent again.

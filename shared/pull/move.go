@@ -36,7 +36,8 @@ type mover struct {
 	flying  *semaphore.Weighted // bytes that were read and are not acknowledged
 	batches chan *flight
 	chunks  chan *chunk
-	readErr error // what ended the reading; what was read before it is still written
+	used    chan *chunk // acknowledged ones, to be filled again
+	readErr error       // what ended the reading; what was read before it is still written
 }
 
 // flight is a batch until the last of its records is acknowledged.
@@ -52,6 +53,7 @@ func (r *Runner) move(held *lease.Lane, run *running, plan window.Plan, progress
 	m := &mover{
 		Runner: r, run: run, held: held, plan: plan, progress: progress,
 		flying: semaphore.NewWeighted(r.InFlight), batches: make(chan *flight), chunks: make(chan *chunk),
+		used: make(chan *chunk, r.Writers+1),
 	}
 	bounded, cancel := r.leave(held.Context(), r.Reserve/2)
 	defer cancel()
