@@ -151,7 +151,8 @@ func TestBuildpack_BuildsAndServesTheTarget(t *testing.T) {
 	if packages, _, _ := rootImports(t, source); len(packages) != 1 {
 		t.Errorf("the uploaded root has the packages %q", packages)
 	}
-	if diff, err := goIn(t, source, "mod", "tidy", "-diff"); err != nil || diff != "" {
+	// The exit code says it: the output also tells what was downloaded.
+	if diff, err := goIn(t, source, "mod", "tidy", "-diff"); err != nil {
 		t.Errorf("go mod tidy would change something: %v\n%s", err, diff)
 	}
 	binary := filepath.Join(t.TempDir(), "function")
