@@ -56,6 +56,14 @@ func mutations() []mutation {
 			new: "	if fault.KindOf(err) == fault.Transient {\n		l.stored(next, l.at, sent)\n		return true, nil\n	}\n",
 		},
 		{
+			bug: "an earlier commit of the run is taken for this one", file: "shared/lease/write.go", tests: "./shared/lease", run: ".",
+			old: " && a.ExpiresAt.Equal(b.ExpiresAt)", new: "",
+		},
+		{
+			bug: "progress that was not stored is reported as done", file: "shared/pull/runner.go", tests: story, run: "EndNotStored",
+			old: "		progress.discard()\n		run.moved(progress)\n", new: "",
+		},
+		{
 			bug: "a lease that someone alive holds is taken", file: "shared/lease/lane.go", tests: "./shared/lease", run: ".",
 			old: "now.Before(doc.Lease.ExpiresAt)", new: "now.After(doc.Lease.ExpiresAt.Add(time.Hour))",
 		},

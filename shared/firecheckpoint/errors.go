@@ -43,7 +43,7 @@ func (s *Store) classify(ctx, call context.Context, doing string, err error) err
 
 func (s *Store) missing(doc *firestore.DocumentRef, evidence string) error {
 	return fault.Fatalf("checkpoint-missing", "%s (%s) does not exist %s, so it was lost or deleted by hand: restore it from a backup, "+
-		"or delete %s/%s and everything below it to start over at startingOffsets",
+		"or delete %s/%s and everything below it to start over at startingOffsets, with another sink.collection: in this one its records would be taken for those that are there",
 		s.show(doc), s.where(), evidence, s.options.Collection, s.options.Pipeline)
 }
 

@@ -40,6 +40,7 @@ type Lane struct {
 	doc       record.Checkpoint
 	at        Revision
 	trusted   time.Time // local time until which the lease is surely ours
+	expires   time.Time // as in the last write that was tried
 	sawPaused bool
 }
 
@@ -49,6 +50,9 @@ type request struct {
 	run     *record.Report
 	release bool
 	answer  chan error
+	// expires is the end of the lease that this write gives itself. No two writes have the same one, to the microsecond
+	// that every store keeps, so that it also tells whose the stored document is.
+	expires time.Time
 }
 
 // Take takes the lease of the lane that was read, and stores change in the same write. Conflict where someone alive
@@ -103,6 +107,8 @@ func (l *Lane) ask(req request) error {
 		return <-req.answer
 	case <-l.ended:
 		return context.Cause(l.ctx)
+	case <-req.ctx.Done(): // a heartbeat hangs
+		return fault.Transientf("storing the checkpoint of lane %d: %w", l.reading.lane, context.Cause(req.ctx))
 	}
 }
 

@@ -252,6 +252,68 @@ func TestLane_CommitWithAFault_IsStoredOnceAndKnownToBe(t *testing.T) {
 	}
 }
 
+// lateStore stores one update whose answer comes after its caller has given up.
+type lateStore struct {
+	lease.Store
+	late bool
+}
+
+func (s *lateStore) Update(ctx context.Context, doc record.Checkpoint, at lease.Revision, run *record.Report) (lease.Revision, error) {
+	after, err := s.Store.Update(ctx, doc, at, run)
+	if s.late && err == nil {
+		s.late = false
+		<-ctx.Done()
+		return "", fault.Transientf("no answer: %w", ctx.Err())
+	}
+	return after, err
+}
+
+// A commit that was given up and stored all the same looks much like the next write: same run, same epoch, same seq.
+func TestRelease_AfterACommitThatWasGivenUp_IsStored(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, inner lease.Store) {
+		store := &lateStore{Store: inner}
+		lane := mustTake(t, store, "a")
+		store.late = true
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		wantKind(t, lane.Commit(ctx, move(10)), fault.Transient)
+		if at := stored(t, inner).Offsets[orders].Offset; at != 10 {
+			t.Fatalf("the commit left %d: the test does not test what it says", at)
+		}
+		if err := lane.Release(t.Context(), move(20), nil); err != nil {
+			t.Fatal(err)
+		}
+		if doc := stored(t, inner); doc.Offsets[orders].Offset != 20 || doc.Lease.Holder != "" {
+			t.Errorf("the release left offset %d and holder %q", doc.Offsets[orders].Offset, doc.Lease.Holder)
+		}
+	})
+}
+
+// An operator who raises seq and leaves updatedBy must not be taken for our own write.
+func TestLane_EditedUnderOurName_IsNotTakenForOurCommit(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, store lease.Store) {
+		lane := mustTake(t, store, "a")
+		snap, err := store.Load(t.Context(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc := snap.Doc.Clone()
+		doc.Paused = true
+		doc.Seq++
+		if _, err := store.Update(t.Context(), doc, snap.Revision, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := lane.Commit(t.Context(), move(20)); err != nil {
+			t.Fatal(err)
+		}
+		if doc := stored(t, store); doc.Offsets[orders].Offset != 20 || !doc.Paused {
+			t.Errorf("stored offset %d, paused %v", doc.Offsets[orders].Offset, doc.Paused)
+		}
+	})
+}
+
 // A store that is away for longer than the lease ends the run before anyone else could take the lane.
 func TestLane_StoreAway_LetsGoBeforeTheLeaseRunsOut(t *testing.T) {
 	t.Parallel()

@@ -20,6 +20,10 @@ func (l *Lane) write(req request) error {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval = l.terms.attempt() / 16
 	wait.MaxInterval = l.terms.attempt() / 2
+	if !req.release {
+		l.expires = later(l.reading.Now().Add(l.terms.Length).Truncate(time.Microsecond), l.expires.Add(time.Microsecond))
+		req.expires = l.expires
+	}
 	for {
 		done, err := l.attempt(ctx, req)
 		if done || err != nil && fault.KindOf(err) != fault.Transient {
@@ -78,7 +82,7 @@ func (l *Lane) next(req request) record.Checkpoint {
 	next.Lease = record.Lease{Epoch: l.doc.Lease.Epoch}
 	if !req.release {
 		next.Lease.Holder = l.terms.Holder
-		next.Lease.ExpiresAt = l.reading.Now().Add(l.terms.Length)
+		next.Lease.ExpiresAt = req.expires
 	}
 	return next
 }
@@ -119,7 +123,7 @@ func (l *Lane) judge(found Snapshot, next record.Checkpoint, sent time.Time, err
 		return false, transient(err) // nothing was created: send it again
 	case doc == nil:
 		return false, fault.Fatalf("checkpoint-missing", "the checkpoint of lane %d was deleted while its run was going on", l.doc.Lane)
-	case doc.Seq == next.Seq && doc.UpdatedBy == next.UpdatedBy && doc.Lease.Epoch == next.Lease.Epoch:
+	case doc.Seq == next.Seq && doc.UpdatedBy == next.UpdatedBy && sameLease(doc.Lease, next.Lease):
 		l.stored(*doc, found.Revision, sent)
 		return true, nil
 	case doc.Lease.Epoch == l.doc.Lease.Epoch && doc.Lease.Holder == l.terms.Holder && l.at != "":
@@ -129,8 +133,17 @@ func (l *Lane) judge(found Snapshot, next record.Checkpoint, sent time.Time, err
 	case found.Revision == l.at && l.at != "":
 		return false, transient(err) // the first write of a lease on a document that is as we read it
 	}
-	return false, fault.Conflictf("lane %d was taken over by run %q (lease epoch %d, ours was %d)",
+	if found.Doc.Lease.Holder == "" {
+		return false, fault.Conflictf("lane %d was changed by %s while its lease was taken", l.doc.Lane, found.Doc.UpdatedBy)
+	}
+	return false, fault.Conflictf("lane %d was taken over by run %s (lease epoch %d, ours was %d)",
 		l.doc.Lane, found.Doc.Lease.Holder, found.Doc.Lease.Epoch, next.Lease.Epoch)
+}
+
+// sameLease tells whether a stored document is the one of this write. Holder and epoch are those of every write of the
+// run, also of one that was given up before its answer came and was stored all the same; the end of the lease is not.
+func sameLease(a, b record.Lease) bool {
+	return a.Holder == b.Holder && a.Epoch == b.Epoch && a.ExpiresAt.Equal(b.ExpiresAt)
 }
 
 // transient keeps why a write is to be sent again, without a kind that would forbid it: a document that was refused
@@ -144,6 +157,13 @@ func transient(err error) error {
 
 // lastTrust keeps the trust in the lease as it is: somebody else's write did not renew it.
 func (l *Lane) lastTrust() time.Time { return l.trusted.Add(-l.terms.Length) }
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
 
 func earlier(a, b time.Time) time.Time {
 	if a.Before(b) {

@@ -150,7 +150,7 @@ func (s *store) refuseTraces(lane int) error {
 
 func missingDocument(name, evidence string) error {
 	return fault.Fatalf("checkpoint-missing", "%s does not exist %s, so it was lost or deleted by hand: restore it from a backup, "+
-		"or delete the pipeline's whole folder to start over at startingOffsets", name, evidence)
+		"or delete the pipeline's whole folder to start over at startingOffsets, with another sink.collection: in this one its records would be taken for those that are there", name, evidence)
 }
 
 // Update replaces the lane's file if its text is still the one of the revision.

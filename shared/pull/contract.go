@@ -12,9 +12,11 @@ type Source interface {
 	// what comes later is the next run's. A partition without an answer is left out, never answered as empty; a topic
 	// that Kafka does not know is left out of Topics.
 	Bounds(ctx context.Context, query record.BoundsQuery) (record.Log, error)
-	// Open starts to read the ranges. Nothing outside of them is ever yielded. The reader works until ctx ends or it
-	// is closed.
-	Open(ctx context.Context, ranges []record.Range) Reader
+	// Open starts to read the ranges. Nothing outside of them is ever yielded. topicIDs are the ids of their topics, as
+	// Bounds told them when the ranges were planned: offsets of one incarnation are never used on another, so a topic
+	// that has another id is a Fatal topic-recreated. One that is "" or absent is not known and taken as it comes. The
+	// reader works until ctx ends or it is closed.
+	Open(ctx context.Context, ranges []record.Range, topicIDs map[string]string) Reader
 }
 
 // Reader yields the batches of the ranges that were opened.

@@ -23,15 +23,17 @@ import (
 
 // world is Kafka, MongoDB and the checkpoint store, which outlive every run.
 type world struct {
-	t         *testing.T
-	source    *pulltest.MemSource
-	sink      *pulltest.MemSink
-	store     lease.Store
-	converter pull.Converter
-	settings  pull.Settings
-	runs      int
-	stop      <-chan struct{}
-	wrap      func(pull.Sink) pull.Sink
+	t           *testing.T
+	source      *pulltest.MemSource
+	sink        *pulltest.MemSink
+	store       lease.Store
+	converter   pull.Converter
+	beforeWrite func()         // called before a document is stored
+	replaced    pull.Converter // what runs convert with, where it is not converter
+	settings    pull.Settings
+	runs        int
+	stop        <-chan struct{}
+	wrap        func(pull.Sink) pull.Sink
 
 	mu       sync.Mutex
 	last     map[record.Partition]int64
@@ -90,8 +92,12 @@ func (w *world) run(inject *pulltest.Injector) (record.Report, error) {
 	defer cancel()
 	inject.Die = cancel
 	inject.Steal = func() { w.steal() }
+	converter := w.converter
+	if w.replaced != nil {
+		converter = w.replaced
+	}
 	runner := &pull.Runner{
-		Settings: w.settings, Source: inject.Source(w.source), Sink: inject.Sink(w.wrap(w.sink)), Converter: w.converter,
+		Settings: w.settings, Source: inject.Source(w.source), Sink: inject.Sink(w.wrap(w.sink)), Converter: converter,
 		Checkpoints: inject.Store(w.store, w.check), NewRunID: func() string { return name },
 		Logger: slog.New(slog.DiscardHandler),
 	}
@@ -115,6 +121,9 @@ func (w *world) steal() {
 
 // check looks at every document before it is stored: nothing behind its offsets may be missing at that moment.
 func (w *world) check(doc record.Checkpoint) {
+	if w.beforeWrite != nil {
+		w.beforeWrite()
+	}
 	problems, err := pulltest.Fsck(context.WithoutCancel(w.t.Context()), w.source, w.converter, w.sink, doc)
 	if err != nil {
 		problems = []string{err.Error()}

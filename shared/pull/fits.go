@@ -45,8 +45,8 @@ func (r *Runner) checkFits(checkpoint record.Checkpoint, log record.Log) error {
 	if len(differences) == 0 {
 		return nil
 	}
-	return fault.Fatalf("identity-changed", "the checkpoint of pipeline %s belongs to something else: %s. Set it back, or use "+
-		"another pipeline name for the new one. See docs/architecture.md, \"What a checkpoint belongs to\"",
+	return fault.Fatalf("identity-changed", "the checkpoint of pipeline %s belongs to something else: %s. Set it back, or give the new one "+
+		"another pipeline name and another sink.collection: in the old collection its records would be taken for those that are there. See docs/architecture.md, \"What a checkpoint belongs to\"",
 		r.Pipeline, strings.Join(differences, "; "))
 }
 

@@ -79,7 +79,7 @@ func (r *Runner) move(held *lease.Lane, run *running, plan window.Plan, progress
 		// Time was up before everything that had been read was acknowledged. The rest is the next run's.
 		progress.limited(limitTime)
 		run.cut = err
-		return nil
+		return m.readErr
 	}
 	if err != nil {
 		return err
@@ -100,7 +100,7 @@ func (m *mover) read(ctx context.Context, stop <-chan struct{}) error {
 	defer close(m.batches)
 	reading, cancel := m.readingTime(ctx, stop)
 	defer cancel()
-	feed := newFeed(m.Runner, m.run, m.plan.Ranges)
+	feed := newFeed(m.Runner, m.run, m.plan.Ranges, m.progress.topicIDs())
 	defer feed.close()
 	var bytes int64
 	for {
@@ -197,14 +197,15 @@ func (m *mover) commit(ctx context.Context, written <-chan struct{}) error {
 
 // feed reads the window's ranges and, where the reading failed for now, opens what is left of them again.
 type feed struct {
-	runner *Runner
-	run    *running
-	left   []record.Range
-	reader Reader
+	runner   *Runner
+	run      *running
+	left     []record.Range
+	topicIDs map[string]string // as planned
+	reader   Reader
 }
 
-func newFeed(r *Runner, run *running, ranges []record.Range) *feed {
-	return &feed{runner: r, run: run, left: append([]record.Range(nil), ranges...)}
+func newFeed(r *Runner, run *running, ranges []record.Range, topicIDs map[string]string) *feed {
+	return &feed{runner: r, run: run, left: append([]record.Range(nil), ranges...), topicIDs: topicIDs}
 }
 
 // next returns the next batch, io.EOF after the last one.
@@ -212,7 +213,7 @@ func (f *feed) next(ctx context.Context) (batch record.Batch, err error) {
 	ended := false
 	err = f.runner.retry(ctx, &f.run.source, func(ctx context.Context) error {
 		if f.reader == nil {
-			f.reader = f.runner.Source.Open(ctx, f.open())
+			f.reader = f.runner.Source.Open(ctx, f.open(), f.topicIDs)
 		}
 		batch, err = f.reader.Next(ctx)
 		if ended = errors.Is(err, io.EOF); ended {

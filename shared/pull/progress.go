@@ -17,7 +17,6 @@ type progress struct {
 	mu        sync.Mutex // held for a few instructions only, never over an effect
 	lines     map[record.Partition]*line
 	topics    map[string]record.Topic
-	discarded bool
 	limitedBy string
 
 	read, written, duplicates, ignored, deadLettered int64
@@ -87,7 +86,7 @@ func (p *progress) advance() (lease.Change, map[record.Partition]int64) {
 	defer p.mu.Unlock()
 	moved, positions := map[record.Partition]line{}, map[record.Partition]int64{}
 	for partition, l := range p.lines {
-		if l.done > l.stored && !p.discarded {
+		if l.done > l.stored {
 			moved[partition], positions[partition] = *l, l.done
 		}
 	}
@@ -138,11 +137,13 @@ func (p *progress) topicIDs() map[string]string {
 	return ids
 }
 
-// discard makes advance change nothing more.
+// discard gives up what the document does not have: it is not known to be of any use, or could not be stored.
 func (p *progress) discard() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.discarded = true
+	for _, l := range p.lines {
+		l.done, l.pending = l.stored, nil
+	}
 }
 
 // limited notes why reading stopped before the end of the window. The first reason counts.

@@ -17,6 +17,8 @@ import (
 type running struct {
 	report                    record.Report
 	source, sink, checkpoints part
+	// available counts the offsets that could have been read.
+	available int64
 	// cut is what was cut off by the end of the run's time.
 	cut error
 }
@@ -35,9 +37,10 @@ func (r *Runner) begin(lane int) *running {
 func (run *running) planned(saved lease.Reading, plan window.Plan) {
 	report := &run.report
 	report.StartedFrom = "checkpoint"
-	if len(plan.FirstRun) > 0 && saved.Doc == nil {
+	if len(plan.FirstRun) > 0 && len(saved.Checkpoint().Offsets) == 0 {
 		report.StartedFrom = "startingOffsets"
 	}
+	report.Unanswered = len(plan.Missing)
 	for _, rng := range plan.Ranges {
 		report.Ranges = append(report.Ranges, record.RangeReport{
 			Topic: rng.Partition.Topic, Partition: rng.Partition.ID, From: rng.From, To: rng.To, DoneTo: rng.From,
@@ -53,7 +56,7 @@ func (run *running) planned(saved lease.Reading, plan window.Plan) {
 		report.Undecided += undecided
 	}
 	report.Notices = append(report.Notices, plan.Notices...)
-	report.Remaining = plan.Available
+	run.available, report.Remaining = plan.Available, plan.Available
 	if plan.Limited {
 		report.LimitedBy = "records"
 	}
@@ -64,6 +67,7 @@ func (run *running) moved(progress *progress) {
 	report := &run.report
 	progress.mu.Lock()
 	defer progress.mu.Unlock()
+	report.Remaining = run.available
 	for i := range report.Ranges {
 		rng := &report.Ranges[i]
 		rng.DoneTo = progress.lines[record.Partition{Topic: rng.Topic, ID: rng.Partition}].done
@@ -72,11 +76,23 @@ func (run *running) moved(progress *progress) {
 	report.Read, report.Written = progress.read, progress.written
 	report.Duplicates, report.DeadLettered = progress.duplicates, progress.deadLettered
 	report.Filtered = progress.ignored
+	if report.StartedFrom == "startingOffsets" && report.Duplicates > 0 {
+		run.notice(fmt.Sprintf("this first run found %d documents with the ids of its records: if the "+
+			"collection holds what another cluster, or a topic of the same name before this one, had written, these records are "+
+			"not in it. A pipeline that starts over needs a collection of its own", report.Duplicates))
+	}
 	if progress.limitedBy != "" {
 		report.LimitedBy = progress.limitedBy
 	}
 	if report.Remaining == 0 {
 		report.LimitedBy = "" // a limit that was reached with the last record limited nothing
+	}
+}
+
+// notice tells the operator something, once.
+func (run *running) notice(text string) {
+	if !slices.Contains(run.report.Notices, text) {
+		run.report.Notices = append(run.report.Notices, text)
 	}
 }
 
@@ -97,7 +113,7 @@ func (run *running) end(ctx context.Context, err error) (record.Report, error) {
 	case err == nil:
 	case fault.KindOf(err) == fault.Conflict:
 		report.Outcome = record.Skipped
-		report.Notices = append(report.Notices, err.Error())
+		run.notice(err.Error())
 		err = nil
 	default:
 		report.Outcome = record.Failed
@@ -130,7 +146,7 @@ func (run *running) judge() error {
 		return fault.Transientf("none of %d offsets could be moved in the run's time: %w", report.Remaining, cut)
 	}
 	if run.cut != nil {
-		report.Notices = append(report.Notices, "the run's time was up: "+run.cut.Error())
+		run.notice("the run's time was up: " + run.cut.Error())
 	}
 	return nil
 }
@@ -138,7 +154,8 @@ func (run *running) judge() error {
 func (run *running) close() {
 	report := &run.report
 	report.DurationMs = time.Since(report.StartedAt).Milliseconds()
-	if report.Remaining == 0 && report.Outcome != record.Failed && report.Outcome != record.Skipped && report.Outcome != record.Paused {
+	known := report.Outcome == record.Done || report.Outcome == record.Idle || report.Outcome == record.Partial
+	if known && report.Remaining == 0 && report.Unanswered == 0 {
 		none := 0.0
 		report.OldestUnprocessedAgeSeconds = &none
 	}

@@ -201,9 +201,14 @@ func (r *Runner) release(ctx context.Context, run *running, held *lease.Lane, pr
 	run.moved(progress)
 	report, err := run.end(ctx, err)
 	last, _ := progress.advance()
-	releaseErr := held.Release(ctx, last, &report)
-	if releaseErr != nil && err == nil {
-		return run.end(ctx, fmt.Errorf("storing the end of the run: %w", releaseErr))
+	if releaseErr := held.Release(ctx, last, &report); releaseErr != nil {
+		// What was acknowledged since the last commit is moved again by the next run.
+		progress.discard()
+		run.moved(progress)
+		if err == nil {
+			err = fmt.Errorf("storing the end of the run: %w", releaseErr)
+		}
+		return run.end(ctx, err)
 	}
 	return report, err
 }

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tidemark/tidemark/shared/fault"
+	"github.com/tidemark/tidemark/shared/localcheckpoint"
 	"github.com/tidemark/tidemark/shared/pull"
 	"github.com/tidemark/tidemark/shared/pulltest"
 	"github.com/tidemark/tidemark/shared/record"
@@ -221,6 +222,96 @@ func TestRun_SlowSink_EndsInTimeAndMakesProgress(t *testing.T) {
 	})
 }
 
+// A sink that is too slow must not hide that the reading had failed for good.
+func TestRun_FatalReadingWhileTimeRunsOut_IsTold(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, w *world) {
+		w.mustRun()
+		w.settings.ChunkRecords, w.settings.Writers = 1, 1
+		w.slow(4 * time.Second)
+		go func() {
+			time.Sleep(time.Second)
+			w.source.DeleteRecords("orders", 0, 15)
+			w.source.DeleteRecords("orders", 1, 12)
+			w.source.DeleteRecords("orders", 2, 12)
+		}()
+		_, err := w.run(clean())
+		wantFatal(t, err, "offset-before-log-start")
+	})
+}
+
+func TestRun_PartitionWithoutAnswer_HasNoKnownAge(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, w *world) {
+		w.settings.ResumeAfterLoss = true
+		w.quiet()
+		w.source.Produce("orders", 1, record.Record{Value: []byte(`{}`)})
+		w.source.Hide("orders", 1, true)
+		for range 5 {
+			time.Sleep(time.Hour)
+			if report := w.mustRun(); report.OldestUnprocessedAgeSeconds != nil || report.Unanswered != 1 {
+				t.Errorf("%s: age %v, unanswered %d", report.Outcome, report.OldestUnprocessedAgeSeconds, report.Unanswered)
+			}
+		}
+	})
+}
+
+// What could not be committed is not reported as done.
+func TestRun_EndNotStored_ReportsWhatTheCheckpointHas(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, w *world) {
+		w.mustRun()
+		w.settings.CommitEvery = time.Minute
+		report, err := w.run(pulltest.NewInjector(pulltest.Step{Effect: pulltest.EffectUpdate, N: 2}, pulltest.Outage))
+		if err == nil || report.Outcome != record.Failed {
+			t.Fatalf("the run is %s with %v", report.Outcome, err)
+		}
+		doc := w.observe()
+		for _, rng := range report.Ranges {
+			if at := doc.Offsets[record.Partition{Topic: rng.Topic, ID: rng.Partition}].Offset; rng.DoneTo != at {
+				t.Errorf("%s/%d: done to %d, the checkpoint is %d", rng.Topic, rng.Partition, rng.DoneTo, at)
+			}
+		}
+	})
+}
+
+type panicking struct{ pull.Converter }
+
+func (p panicking) Convert(rec record.Record, topic record.Topic) (record.Write, error) {
+	if rec.Offset == 5 {
+		panic("with the value " + string(rec.Value))
+	}
+	return p.Converter.Convert(rec, topic)
+}
+
+func TestRun_PanicInConversion_IsAFatalLineWithoutTheValue(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, w *world) {
+		w.replaced = panicking{w.converter}
+		_, err := w.run(clean())
+		wantFatal(t, err, "converter-panic", "offset 5")
+		if strings.Contains(err.Error(), "value") {
+			t.Errorf("%q tells the value", err)
+		}
+		w.replaced = nil
+		w.quiet()
+		for _, problem := range w.complete() {
+			t.Error(problem)
+		}
+	})
+}
+
+func TestRun_FirstRunIntoACollectionOfAnother_IsSaid(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, w *world) {
+		w.mustRun()
+		w.store = localcheckpoint.NewMemory(time.Now) // started over, in the same collection
+		if report := w.mustRun(); len(report.Notices) != 1 || !strings.Contains(report.Notices[0], "a collection of its own") {
+			t.Errorf("the notices are %q", report.Notices)
+		}
+	})
+}
+
 func TestRun_NothingMovedInTheTime_IsAFault(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, w *world) {
@@ -303,6 +394,27 @@ func TestRun_Retention_FailsOrIsKeptAsAGap(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Between the plan and the first fetch another call of the same process may look at the new topic.
+func TestRun_TopicRecreatedAfterThePlan_IsNotRead(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, w *world) {
+		w.mustRun()
+		documents := len(w.sink.Documents())
+		w.beforeWrite = func() {
+			w.beforeWrite = nil // the lease is being taken: once
+			w.source.Recreate("orders", 3)
+			for range 40 {
+				w.source.Produce("orders", 0, record.Record{Value: []byte(`{"n":"new"}`)})
+			}
+		}
+		_, err := w.run(clean())
+		wantFatal(t, err, "topic-recreated")
+		if now := len(w.sink.Documents()); now != documents {
+			t.Errorf("%d documents of the new topic were written under ids of the old one", now-documents)
+		}
+	})
 }
 
 // A topic that is deleted and created again while the run goes on must not be taken for the one that was planned.

@@ -109,7 +109,7 @@ func (m *mover) fill(ctx context.Context, current *chunk, f *flight) (*chunk, er
 				return nil, context.Cause(ctx)
 			}
 		}
-		write, err := m.Converter.Convert(rec, topic)
+		write, err := m.convertOne(rec, topic)
 		switch {
 		case err == nil:
 			current.writes = append(current.writes, write)
@@ -125,6 +125,18 @@ func (m *mover) fill(ctx context.Context, current *chunk, f *flight) (*chunk, er
 	}
 	cut(len(f.Records), f.Next)
 	return current, nil
+}
+
+// convertOne converts a record. A panic in it is a bug, and named as one: in a goroutine it would end the process, with
+// the runs of other lanes in it. Its text may hold the value and is not told.
+func (m *mover) convertOne(rec record.Record, topic record.Topic) (write record.Write, err error) {
+	defer func() {
+		if recover() != nil {
+			err = fault.Fatalf("converter-panic", "%s: converting the record at offset %d panicked: this is a bug of Tidemark. "+
+				"Report it with the record; to go on without it, move the checkpoint past it", rec.Partition, rec.Offset)
+		}
+	}()
+	return m.Converter.Convert(rec, topic)
 }
 
 // land gives back the memory of a batch once no chunk holds any of it.

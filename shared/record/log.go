@@ -14,6 +14,8 @@ type TopicLog struct {
 	ID string
 	// Partitions has the owned partitions that Kafka answered for: a missing one is unknown, never empty.
 	Partitions map[int32]Bounds
+	// Count is how many partitions the topic has by its metadata, owned or not, answered or not; 0 where it is not known.
+	Count int32
 }
 
 // Bounds are the offsets between which a partition can be read.

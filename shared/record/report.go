@@ -33,6 +33,8 @@ type Report struct {
 	Gaps         []GapReport `json:"gaps"`
 	// Undecided counts offsets between the last stable offset and the high watermark, as far as it was asked for.
 	Undecided int64 `json:"undecided"`
+	// Unanswered counts known partitions of which Kafka said nothing: what they hold is not in Remaining.
+	Unanswered int `json:"unanswered,omitempty"`
 	// Remaining counts offsets that were in the log when the run began and are still to be read.
 	Remaining int64 `json:"remaining"`
 	// OldestUnprocessedAgeSeconds is null where it is not known, 0 where nothing is left.

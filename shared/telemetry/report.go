@@ -34,6 +34,7 @@ func LogReport(ctx context.Context, logger *slog.Logger, report record.Report) {
 		slog.Int64("dead_lettered", report.DeadLettered),
 		slog.Int64("filtered", report.Filtered),
 		slog.Int64("undecided", report.Undecided),
+		slog.Int("unanswered", report.Unanswered),
 		slog.Int64("remaining", report.Remaining),
 	}
 	// An age that is not known is null, as in the report, so that a metric over the lines does not take it for zero.
@@ -64,7 +65,7 @@ func level(report record.Report) slog.Level {
 		return slog.LevelError
 	case record.Done, record.Idle, record.Partial, record.Paused, record.Skipped:
 	}
-	if len(report.Gaps) > 0 {
+	if len(report.Gaps) > 0 || report.Unanswered > 0 {
 		return slog.LevelWarn
 	}
 	return slog.LevelInfo
