@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	"github.com/tidemark/tidemark/shared/config"
@@ -32,49 +31,6 @@ func newFunction() *function {
 	return &function{logger: logger, service: service{build: func(ctx context.Context) (*pipeline, error) {
 		return build(ctx, logger)
 	}}}
-}
-
-// service makes the pipeline at the first call. A failure is not kept: the next call tries again.
-type service struct {
-	build func(context.Context) (*pipeline, error)
-	mu    sync.Mutex
-	built *pipeline
-}
-
-// pipeline is what calls of one instance share.
-type pipeline struct {
-	runner   *pull.Runner
-	deadline time.Duration
-}
-
-func (s *service) get(ctx context.Context) (*pipeline, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.built != nil {
-		return s.built, nil
-	}
-	built, err := s.build(ctx)
-	if err != nil {
-		return nil, err
-	}
-	s.built = built
-	return built, nil
-}
-
-func (s *service) run(ctx context.Context, called call, stop <-chan struct{}) (record.Report, error) {
-	began := time.Now()
-	p, err := s.get(ctx)
-	if err != nil {
-		return failed(err), err
-	}
-	lane := int(called.Lane)
-	if lane < 0 || lane >= p.runner.Lanes {
-		return record.Report{}, &badCall{400, fmt.Sprintf("lane %d does not exist: pipeline %s has lanes 0 to %d",
-			lane, p.runner.Pipeline, p.runner.Lanes-1)}
-	}
-	ctx, cancel := context.WithDeadline(ctx, began.Add(p.deadline))
-	defer cancel()
-	return p.runner.Run(ctx, lane, stop)
 }
 
 // build makes a pipeline of the configuration. It opens no connection: that is the runs' to do, as far as they need it.
@@ -130,8 +86,8 @@ func loadConfig(ctx context.Context) (config.Config, error) {
 // source returns the reader as the interface that package pull knows, which adapters do not import.
 type source struct{ *kafkasource.Source }
 
-func (s source) Open(ctx context.Context, ranges []record.Range) pull.Reader {
-	return s.Source.Open(ctx, ranges)
+func (s source) Open(ctx context.Context, ranges []record.Range, topicIDs map[string]string) pull.Reader {
+	return s.Source.Open(ctx, ranges, topicIDs)
 }
 
 func buildSource(cfg config.Config) (*kafkasource.Source, error) {

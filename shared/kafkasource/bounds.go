@@ -36,6 +36,9 @@ func (s *Source) Bounds(ctx context.Context, query record.BoundsQuery) (record.L
 	if v.answered == 0 && v.lastErr != nil {
 		return record.Log{}, s.explain(ctx, "asking for the bounds of the partitions", v.lastErr)
 	}
+	if v.unsettled != nil {
+		return record.Log{}, v.unsettled
+	}
 	return v.log(), nil
 }
 
@@ -56,6 +59,8 @@ type survey struct {
 	bounds   map[record.Partition]record.Bounds
 	answered int
 	lastErr  error // of a request that got no answer at all
+	// unsettled is an answer in place of a topic's partitions that says neither that it is there nor that it is not.
+	unsettled error
 }
 
 // run asks for everything that has no answer yet, and tells whether asking again may bring more.
@@ -90,6 +95,7 @@ func (v *survey) run(ctx context.Context) (again bool, err error) {
 // asks lists the owned partitions without an answer that have a leader to ask, and whether another try is due for
 // those that have none.
 func (v *survey) asks() (asks []ask, again bool, err error) {
+	v.unsettled = nil
 	for _, name := range v.source.names {
 		topic, ok := v.view.topics[name]
 		switch {
@@ -100,8 +106,10 @@ func (v *survey) asks() (asks []ask, again bool, err error) {
 			return nil, false, v.source.refused("reading the metadata of topic "+name, topic.err)
 		case errors.Is(topic.err, kerr.InvalidTopicException):
 			return nil, false, fault.Fatalf(classConfig, "%s: topic %q: %w: correct source.subscribe or source.assign", v.source.opts.where(), name, topic.err)
-		case topic.err != nil:
+		case topic.err != nil: // a topic that was just created has no leaders yet
 			again = true
+			v.unsettled = fault.Transientf("%s: topic %s: Kafka does not tell its partitions: %w: look at the topic (kafka-topics --describe)",
+				v.source.opts.where(), name, topic.err)
 			continue
 		}
 		if err := v.checkAssigned(name, topic); err != nil {
@@ -234,7 +242,7 @@ func (v *survey) log() record.Log {
 		if !ok || topic.err != nil {
 			continue
 		}
-		log.Topics[name] = record.TopicLog{ID: topic.idText(), Partitions: map[int32]record.Bounds{}}
+		log.Topics[name] = record.TopicLog{ID: topic.idText(), Partitions: map[int32]record.Bounds{}, Count: int32(len(topic.partitions))}
 	}
 	for p, b := range v.bounds {
 		if topic, ok := log.Topics[p.Topic]; ok {

@@ -3,8 +3,11 @@ package kafkasource_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"net"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -139,9 +142,9 @@ func TestBounds_PartitionWithoutLeaderIsLeftOut(t *testing.T) {
 	cluster := startCluster(t, kfake.NumBrokers(1), kfake.SeedTopics(2, "a"))
 	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.ListOffsets}, Topic: "a", Partitions: []int32{1}, Err: kerr.OffsetNotAvailable, Count: -1})
 	src := open(t, kafkasource.Options{Brokers: cluster.ListenAddrs(), Topics: []string{"a"}})
-	p := mustBounds(t, src, record.BoundsQuery{Lanes: 1}).Topics["a"].Partitions
-	if _, ok := p[0]; !ok || len(p) != 1 {
-		t.Errorf("partitions are %v, want only 0", p)
+	topic := mustBounds(t, src, record.BoundsQuery{Lanes: 1}).Topics["a"]
+	if _, ok := topic.Partitions[0]; !ok || len(topic.Partitions) != 1 || topic.Count != 2 {
+		t.Errorf("the topic is %+v, want only partition 0 of 2", topic)
 	}
 }
 
@@ -160,6 +163,61 @@ func TestBounds_ElectionIsWaitedOut(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// Brokers say so at the topic's level while a new topic has no leaders.
+func TestBounds_TopicWithoutLeadersIsWaitedForAndNeverUnknown(t *testing.T) {
+	t.Parallel()
+	var all sync.WaitGroup // not as parallel tests, of which there are only as many as processors
+	for name, times := range map[string]int32{"soon": 2, "not soon": math.MaxInt32} {
+		cluster := startCluster(t, kfake.NumBrokers(1), kfake.SeedTopics(1, "a", "b"))
+		var asked atomic.Int32
+		cluster.ControlKey(keyMetadata, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+			cluster.KeepControl()
+			req, ok := kreq.(*kmsg.MetadataRequest)
+			if !ok || len(req.Topics) != 2 || asked.Add(1) > times {
+				return nil, nil, false
+			}
+			return leaderless(t, cluster, req), nil, true
+		})
+		src := open(t, kafkasource.Options{Brokers: cluster.ListenAddrs(), Topics: []string{"a", "b"}})
+		all.Go(func() {
+			log, err := src.Bounds(t.Context(), record.BoundsQuery{Lanes: 1})
+			if times == 2 {
+				if err != nil || len(log.Topics["b"].Partitions) != 1 {
+					t.Errorf("%s: the log is %+v, %v", name, log, err)
+				}
+				return
+			}
+			wantFault(t, name, err, fault.Transient, "", "topic b", "LEADER_NOT_AVAILABLE")
+		})
+	}
+	all.Wait()
+}
+
+// leaderless answers that the last topic exists and has no leaders yet, and that the others are unknown.
+func leaderless(t *testing.T, cluster *kfake.Cluster, req *kmsg.MetadataRequest) *kmsg.MetadataResponse {
+	t.Helper()
+	host, port, err := net.SplitHostPort(cluster.ListenAddrs()[0])
+	if err != nil {
+		t.Error(err)
+	}
+	number, err := strconv.ParseInt(port, 10, 32)
+	if err != nil {
+		t.Error(err)
+	}
+	resp := kmsg.NewPtrMetadataResponse()
+	resp.Version = req.Version
+	broker := kmsg.NewMetadataResponseBroker()
+	broker.Host, broker.Port = host, int32(number)
+	resp.Brokers = append(resp.Brokers, broker)
+	for _, asked := range req.Topics {
+		topic := kmsg.NewMetadataResponseTopic()
+		topic.Topic, topic.ErrorCode = asked.Topic, kerr.UnknownTopicOrPartition.Code
+		resp.Topics = append(resp.Topics, topic)
+	}
+	resp.Topics[len(resp.Topics)-1].ErrorCode = kerr.LeaderNotAvailable.Code
+	return resp
 }
 
 func TestBounds_MissingACLIsFatal(t *testing.T) {

@@ -6,7 +6,9 @@
 //
 //	type kafka struct{ *kafkasource.Source }
 //
-//	func (k kafka) Open(ctx context.Context, ranges []record.Range) pull.Reader { return k.Source.Open(ctx, ranges) }
+//	func (k kafka) Open(ctx context.Context, ranges []record.Range, topicIDs map[string]string) pull.Reader {
+//		return k.Source.Open(ctx, ranges, topicIDs)
+//	}
 //
 // The fetch loop is our own. The polling API of franz-go does not tell the fetch position, so a window that ends in
 // compacted, aborted or control records is never seen to end; it jumps silently from an offset below the log start; and

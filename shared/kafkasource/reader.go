@@ -1,9 +1,11 @@
 package kafkasource
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,7 +45,8 @@ type Reader struct {
 // part is the reading of one range. It belongs to one goroutine at a time.
 type part struct {
 	record.Range
-	id [16]byte
+	topicID string   // as planned; "" until it is known
+	id      [16]byte // the same, as it stands in requests; zero for a broker that tells none
 	home
 	next   int64 // position: everything below is handed over or nothing
 	handed int64 // Next of the last batch handed over
@@ -54,8 +57,9 @@ type part struct {
 	last          error
 }
 
-// Open starts to read the ranges. The reader works until ctx ends or it is closed, and must be closed.
-func (s *Source) Open(ctx context.Context, ranges []record.Range) *Reader {
+// Open starts to read the ranges, of topics with these ids where they are known. The reader works until ctx ends or it is
+// closed, and must be closed.
+func (s *Source) Open(ctx context.Context, ranges []record.Range, topicIDs map[string]string) *Reader {
 	ctx, cancel := context.WithCancel(ctx)
 	r := &Reader{
 		source: s, ctx: ctx, cancel: cancel,
@@ -65,17 +69,16 @@ func (s *Source) Open(ctx context.Context, ranges []record.Range) *Reader {
 		done:   make(chan struct{}),
 		queues: map[int32][]*part{},
 	}
-	known := s.lastView()
 	for _, rng := range ranges {
 		if rng.From < rng.To {
 			r.homeless = append(r.homeless, &part{
-				Range: rng, id: known.topics[rng.Partition.Topic].id, home: home{leader: -1, epoch: -1},
+				Range: rng, topicID: topicIDs[rng.Partition.Topic], home: home{leader: -1, epoch: -1},
 				next: rng.From, handed: rng.From, maxBytes: min(mebibyte, s.opts.FetchBytes),
 			})
 		}
 	}
 	r.left = len(r.homeless)
-	go r.run(known) //nolint:contextcheck // it uses the one that the reader keeps
+	go r.run(s.lastView()) //nolint:contextcheck // it uses the one that the reader keeps
 	return r
 }
 
@@ -102,8 +105,8 @@ func (r *Reader) run(known view) {
 	defer close(r.done)
 	defer r.cancel()
 	if r.left > 0 {
-		// What Bounds has just seen is good enough to begin with.
-		r.settle(known)
+		// The leaders that Bounds, of whatever call, saw last are good enough to begin with.
+		r.begin(known)
 	}
 	for r.unfinished() {
 		select {
@@ -216,6 +219,16 @@ func (r *Reader) resettle() {
 	r.knock()
 }
 
+// begin settles with a view that may be of another call, and older or newer than the plan. Where it does not fit, that
+// proves nothing: Kafka is asked.
+func (r *Reader) begin(known view) {
+	if slices.ContainsFunc(r.homeless, func(p *part) bool { return p.elsewhere(known.topics[p.Partition.Topic]) }) {
+		r.knock()
+		return
+	}
+	r.settle(known)
+}
+
 // settle hands the homeless partitions to the goroutines of their leaders.
 func (r *Reader) settle(latest view) {
 	r.mu.Lock()
@@ -234,7 +247,7 @@ func (r *Reader) settle(latest view) {
 			nowhere = append(nowhere, p)
 			continue
 		}
-		p.id, p.home = topic.id, at
+		p.topicID, p.id, p.home = cmp.Or(p.topicID, topic.idText()), topic.id, at
 		r.enqueue(p)
 	}
 	r.move(errNoLeader, nowhere...)
@@ -249,12 +262,17 @@ func (r *Reader) sameTopic(p *part, topic topicView) error {
 			return fatal
 		}
 	}
-	var none [16]byte
-	if p.id == none || topic.id == none || p.id == topic.id {
+	if !p.elsewhere(topic) {
 		return nil
 	}
-	return fault.Fatalf(classRecreated, "topic %s was recreated while it was read: its id was %s and is %s: offset %d belongs to the old one. See docs/playbooks/DataLoss.md, or set onDataLoss: resume",
-		p.Partition.Topic, idText(p.id), topic.idText(), p.next)
+	return fault.Fatalf(classRecreated, "topic %s was recreated after the run was planned: its id was %s and is %s: offset %d belongs to the old one. See docs/playbooks/DataLoss.md, or set onDataLoss: resume",
+		p.Partition.Topic, p.topicID, topic.idText(), p.next)
+}
+
+// elsewhere tells whether the topic is another one than the planned. It needs both ids.
+func (p *part) elsewhere(topic topicView) bool {
+	now := topic.idText()
+	return p.topicID != "" && now != "" && p.topicID != now
 }
 
 // enqueue gives the partition to its leader's goroutine, which is started if need be.

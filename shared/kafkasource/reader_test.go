@@ -237,6 +237,29 @@ func TestReader_BrokerWithoutDataForUsIsNoEnd(t *testing.T) {
 	wantFault(t, "stalled", err, fault.Transient, "", "a/0 [0, 10)", "sent nothing at 0")
 }
 
+// What the source saw last may also be older than the plan: that of another call whose broker lagged.
+func TestReader_OlderMetadataThanPlannedIsAskedForAnew(t *testing.T) {
+	t.Parallel()
+	cluster := startCluster(t, kfake.NumBrokers(1), kfake.SeedTopics(1, "a"))
+	o := kafkasource.Options{Brokers: cluster.ListenAddrs(), Topics: []string{"a"}}
+	src := open(t, o)
+	old := mustBounds(t, src, record.BoundsQuery{Lanes: 1}).Topics["a"].ID
+	if err := cluster.DeleteTopic("a"); err != nil {
+		t.Fatal(err)
+	}
+	createTopic(t, cluster, "a", nil)
+	produce(t, cluster, "a", 0, make([]record.Record, 10))
+	planned := mustBounds(t, open(t, o), record.BoundsQuery{Lanes: 1}).Topics["a"].ID
+	if planned == old || planned == "" {
+		t.Fatalf("the topic's id was %q and is %q", old, planned)
+	}
+	r := src.Open(t.Context(), []record.Range{rangeOf("a", 0, 0, 10)}, map[string]string{"a": planned})
+	defer r.Close()
+	if batch, err := r.Next(t.Context()); err != nil || batch.Next == 0 {
+		t.Errorf("the first batch is %+v, %v", batch, err)
+	}
+}
+
 func TestReader_ClusterThatIsGoneIsToldWhenTheRunEnds(t *testing.T) {
 	t.Parallel()
 	cluster := startCluster(t, kfake.NumBrokers(1), kfake.SeedTopics(1, "a"))
@@ -246,7 +269,7 @@ func TestReader_ClusterThatIsGoneIsToldWhenTheRunEnds(t *testing.T) {
 	cluster.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
 	defer cancel()
-	r := src.Open(ctx, []record.Range{rangeOf("a", 0, 0, 10)})
+	r := src.Open(ctx, []record.Range{rangeOf("a", 0, 0, 10)}, nil)
 	defer r.Close()
 	_, err := r.Next(t.Context())
 	wantFault(t, "gone", err, fault.Transient, "", "a/0 [0, 10) stayed at 0", "connection refused")
@@ -416,7 +439,7 @@ func readEach(tb testing.TB, src *kafkasource.Source, ranges []record.Range, eac
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	r := src.Open(ctx, ranges)
+	r := src.Open(ctx, ranges, nil)
 	defer r.Close()
 	next := map[record.Partition]int64{}
 	for _, rng := range ranges {

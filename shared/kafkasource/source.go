@@ -84,13 +84,11 @@ type home struct {
 }
 
 // idText returns the topic id as Kafka's tools print it, "" where there is none.
-func (t topicView) idText() string { return idText(t.id) }
-
-func idText(id [16]byte) string {
-	if id == ([16]byte{}) {
+func (t topicView) idText() string {
+	if t.id == ([16]byte{}) {
 		return ""
 	}
-	return base64.RawURLEncoding.EncodeToString(id[:])
+	return base64.RawURLEncoding.EncodeToString(t.id[:])
 }
 
 // refresh asks for the metadata of the pipeline's topics. It creates none.

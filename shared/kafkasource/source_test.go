@@ -18,8 +18,8 @@ import (
 // kafka is the wiring that doc.go shows.
 type kafka struct{ *kafkasource.Source }
 
-func (k kafka) Open(ctx context.Context, ranges []record.Range) pull.Reader {
-	return k.Source.Open(ctx, ranges)
+func (k kafka) Open(ctx context.Context, ranges []record.Range, topicIDs map[string]string) pull.Reader {
+	return k.Source.Open(ctx, ranges, topicIDs)
 }
 
 func TestConformance_SourceOnKfake(t *testing.T) {

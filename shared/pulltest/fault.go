@@ -184,8 +184,8 @@ func (s *faultySource) Bounds(ctx context.Context, query record.BoundsQuery) (lo
 	return log, err
 }
 
-func (s *faultySource) Open(ctx context.Context, ranges []record.Range) pull.Reader {
-	return &faultyReader{s.Injector, s.inner.Open(ctx, ranges)}
+func (s *faultySource) Open(ctx context.Context, ranges []record.Range, topicIDs map[string]string) pull.Reader {
+	return &faultyReader{s.Injector, s.inner.Open(ctx, ranges, topicIDs)}
 }
 
 type faultyReader struct {

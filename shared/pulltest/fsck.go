@@ -16,9 +16,13 @@ import (
 // as its dead letter, and nothing is there that is no record. Records above the checkpoint may have been written ahead.
 // It reads the whole log anew and converts it, so it trusts nothing of the run. The answer is one line a problem.
 func Fsck(ctx context.Context, source pull.Source, converter pull.Converter, stored *MemSink, checkpoint record.Checkpoint) ([]string, error) {
-	done, all, err := wholeLog(ctx, source, checkpoint)
+	all, topicIDs, err := wholeLog(ctx, source)
 	if err != nil {
 		return nil, err
+	}
+	done := map[record.Partition]int64{}
+	for partition, position := range checkpoint.Offsets {
+		done[partition] = position.Offset
 	}
 	f := fsck{documents: map[string]int{}, letters: map[string]int{}}
 	for _, doc := range stored.Documents() {
@@ -27,7 +31,7 @@ func Fsck(ctx context.Context, source pull.Source, converter pull.Converter, sto
 	for _, letter := range stored.Letters() {
 		f.letters[coordinates(letter.Record, letter.Incarnation)]++
 	}
-	reader := source.Open(ctx, all)
+	reader := source.Open(ctx, all, topicIDs)
 	defer reader.Close()
 	for {
 		batch, err := reader.Next(ctx)
@@ -47,18 +51,16 @@ func Fsck(ctx context.Context, source pull.Source, converter pull.Converter, sto
 	return f.problems, nil
 }
 
-// wholeLog returns the checkpoint's offsets and the ranges of everything that can be read.
-func wholeLog(ctx context.Context, source pull.Source, checkpoint record.Checkpoint) (map[record.Partition]int64, []record.Range, error) {
+// wholeLog returns the ranges of everything that can be read, and the ids of its topics.
+func wholeLog(ctx context.Context, source pull.Source) ([]record.Range, map[string]string, error) {
 	log, err := source.Bounds(ctx, record.BoundsQuery{Lanes: 1})
 	if err != nil {
 		return nil, nil, fmt.Errorf("asking for the log's bounds: %w", err)
 	}
-	done := map[record.Partition]int64{}
-	for partition, position := range checkpoint.Offsets {
-		done[partition] = position.Offset
-	}
 	var all []record.Range
+	topicIDs := map[string]string{}
 	for name, topic := range log.Topics {
+		topicIDs[name] = topic.ID
 		for id, bounds := range topic.Partitions {
 			if bounds.End > bounds.Start {
 				all = append(all, record.Range{Partition: record.Partition{Topic: name, ID: id}, From: bounds.Start, To: bounds.End})
@@ -66,7 +68,7 @@ func wholeLog(ctx context.Context, source pull.Source, checkpoint record.Checkpo
 		}
 	}
 	slices.SortFunc(all, func(a, b record.Range) int { return a.Partition.Compare(b.Partition) })
-	return done, all, nil
+	return all, topicIDs, nil
 }
 
 // fsck is what is stored and not yet explained by a record.

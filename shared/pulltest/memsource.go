@@ -29,7 +29,6 @@ type MemSource struct {
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced at every change
 	topics  map[string]*memTopic
-	told    map[string]string // topic ids as Bounds told them last
 	created int
 }
 
@@ -57,7 +56,7 @@ type memTxn struct{ open, aborted bool }
 
 // NewSource returns a source without topics.
 func NewSource() *MemSource {
-	return &MemSource{changed: make(chan struct{}), topics: map[string]*memTopic{}, told: map[string]string{}}
+	return &MemSource{changed: make(chan struct{}), topics: map[string]*memTopic{}}
 }
 
 // AddTopic creates a topic, or more partitions of one that is there.
@@ -159,25 +158,19 @@ func (s *MemSource) Bounds(ctx context.Context, query record.BoundsQuery) (recor
 				return record.Log{}, fault.Fatalf("unknown-partition", "topic %s has no partition %d", name, id)
 			}
 		}
-		s.told[name] = topic.id
-		log.Topics[name] = record.TopicLog{ID: topic.id, Partitions: s.bounds(name, topic, query)}
+		log.Topics[name] = record.TopicLog{ID: topic.id, Partitions: s.bounds(name, topic, query), Count: int32(len(topic.partitions))}
 	}
 	return log, nil
 }
 
 // Open implements pull.Source.
-func (s *MemSource) Open(ctx context.Context, ranges []record.Range) pull.Reader {
+func (s *MemSource) Open(ctx context.Context, ranges []record.Range, topicIDs map[string]string) pull.Reader {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := &memReader{source: s, ctx: ctx, closed: make(chan struct{})}
 	for _, rng := range ranges {
 		if rng.From < rng.To {
-			topic := s.topics[rng.Partition.Topic]
-			id := s.told[rng.Partition.Topic]
-			if id == "" && topic != nil {
-				id = topic.id
-			}
-			r.parts = append(r.parts, &memPart{Range: rng, id: id, next: rng.From})
+			r.parts = append(r.parts, &memPart{Range: rng, id: topicIDs[rng.Partition.Topic], next: rng.From})
 		}
 	}
 	return r
@@ -293,7 +286,7 @@ type memReader struct {
 
 type memPart struct {
 	record.Range
-	id   string
+	id   string // as planned; "" until it is known
 	next int64
 }
 
@@ -368,7 +361,7 @@ func (r *memReader) read(part *memPart) (record.Batch, error) {
 	if !ok || part.next == part.To {
 		return batch, nil
 	}
-	if topic.id != part.id {
+	if part.id = cmp.Or(part.id, topic.id); topic.id != part.id {
 		return batch, fault.Fatalf("topic-recreated", "topic %s was recreated: its id was %s and is %s", part.Partition.Topic, part.id, topic.id)
 	}
 	p, ok := topic.partitions[part.Partition.ID]

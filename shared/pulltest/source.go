@@ -54,6 +54,7 @@ func TestSource(t *testing.T, open func(t *testing.T) SourceHarness) {
 		{"Bounds_WithoutPositionHaveStartAndEnd", nil, startAndEnd},
 		{"Bounds_AtTheEndHaveNoStart", nil, boundsAtEnd},
 		{"Bounds_UnknownTopicIsLeftOut", nil, unknownTopic},
+		{"Bounds_CountAllPartitionsOfTheTopic", nil, countAll},
 		{"Bounds_OnlyAssignedPartitions", nil, assignedOnly},
 		{"Bounds_UnknownAssignedPartitionIsFatal", nil, unknownAssigned},
 		{"Bounds_TimestampIsFirstNotOlderOrTheEnd", nil, timestamps},
@@ -75,6 +76,7 @@ func TestSource(t *testing.T, open func(t *testing.T) SourceHarness) {
 		{"Read_BelowTheLogStartIsFatal", []string{"DeleteRecords"}, belowStart},
 		{"Read_BeyondTheLogEndIsFatal", nil, beyondEnd},
 		{"Read_RecreatedTopicIsFatal", []string{"Recreate"}, recreatedRead},
+		{"Read_AnotherTopicThanPlannedIsFatal", []string{"Recreate"}, anotherThanPlanned},
 		{"Read_EndNotReachedIsNeverEOF", nil, endNotReached},
 		{"Read_EndedContextIsTransient", nil, cancelledRead},
 		{"Close_EndsNextAndMayBeRepeated", nil, closeReader},
@@ -159,6 +161,16 @@ func unknownTopic(t *testing.T, k sourceTest) {
 	log := mustBounds(t, k.Open(t, SourceConfig{Topics: []string{k.topic, k.topic + "-absent"}}), record.BoundsQuery{})
 	if _, ok := log.Topics[k.topic]; !ok || len(log.Topics) != 1 {
 		t.Errorf("topics are %+v", log.Topics)
+	}
+}
+
+func countAll(t *testing.T, k sourceTest) {
+	k.CreateTopic(t, k.topic, 5)
+	src := k.Open(t, SourceConfig{Assign: map[string][]int32{k.topic: {1, 3}}})
+	for lane := range 2 {
+		if topic := mustBounds(t, src, record.BoundsQuery{Lane: lane, Lanes: 2}).Topics[k.topic]; topic.Count != 5 {
+			t.Errorf("lane %d is told of %d partitions, want 5: %+v", lane, topic.Count, topic)
+		}
 	}
 }
 
@@ -267,7 +279,12 @@ func readAll(t *testing.T, k sourceTest) {
 	k.Produce(t, k.topic, 0, want[100:]...)
 	src := k.Open(t, SourceConfig{Topics: []string{k.topic}})
 	k.awaitEnd(t, src, 250)
-	wantRecords(t, placed(k.at(0), 0, want...), mustReadSource(t, src, k.rng(0, 250))[k.at(0)])
+	planned := map[string]string{k.topic: mustBounds(t, src, record.BoundsQuery{}).Topics[k.topic].ID}
+	got, err := readAs(t, src, planned, k.rng(0, 250))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantRecords(t, placed(k.at(0), 0, want...), got[k.at(0)])
 }
 
 func nullAndEmpty(t *testing.T, k sourceTest) {
@@ -334,7 +351,7 @@ func nothingToRead(t *testing.T, k sourceTest) {
 	k.CreateTopic(t, k.topic, 1)
 	src := k.Open(t, SourceConfig{Topics: []string{k.topic}})
 	for _, ranges := range [][]record.Range{nil, {k.rng(0, 0)}} {
-		r := src.Open(t.Context(), ranges)
+		r := src.Open(t.Context(), ranges, nil)
 		if batch, err := r.Next(t.Context()); !errors.Is(err, io.EOF) {
 			t.Errorf("reading %v yields %+v, %v", ranges, batch, err)
 		}
@@ -427,11 +444,28 @@ func recreatedRead(t *testing.T, k sourceTest) {
 	k.Produce(t, k.topic, 0, numbered(5)...)
 	src := k.Open(t, SourceConfig{Topics: []string{k.topic}})
 	k.awaitEnd(t, src, 5)
+	planned := k.topicIDs(t, src)
 	k.Recreate(t, k.topic, 1)
 	k.Produce(t, k.topic, 0, numbered(9)...)
-	got, err := read(t, src, k.rng(2, 5))
+	got, err := readAs(t, src, planned, k.rng(2, 5))
 	wantKind(t, err, fault.Fatal, "topic-recreated")
 	wantRecords(t, nil, got[k.at(0)])
+}
+
+// anotherThanPlanned: a source is shared by the calls of an instance, and what it told one is no news to the other.
+func anotherThanPlanned(t *testing.T, k sourceTest) {
+	k.CreateTopic(t, k.topic, 1)
+	k.Produce(t, k.topic, 0, numbered(5)...)
+	src := k.Open(t, SourceConfig{Topics: []string{k.topic}})
+	k.awaitEnd(t, src, 5)
+	planned := k.topicIDs(t, src)
+	k.Recreate(t, k.topic, 1)
+	k.Produce(t, k.topic, 0, numbered(9)...)
+	k.awaitEnd(t, src, 9) // another call
+	got, err := readAs(t, src, planned, k.rng(2, 5))
+	wantKind(t, err, fault.Fatal, "topic-recreated")
+	wantRecords(t, nil, got[k.at(0)])
+	wantRecords(t, placed(k.at(0), 2, numbered(9)[2:5]...), mustReadSource(t, src, k.rng(2, 5))[k.at(0)])
 }
 
 func endNotReached(t *testing.T, k sourceTest) {
@@ -441,7 +475,7 @@ func endNotReached(t *testing.T, k sourceTest) {
 	k.awaitEnd(t, src, 3)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	r := src.Open(ctx, []record.Range{k.rng(0, 4)})
+	r := src.Open(ctx, []record.Range{k.rng(0, 4)}, nil)
 	defer r.Close()
 	batch, err := r.Next(t.Context())
 	if err != nil || batch.Next != 3 {
@@ -459,7 +493,7 @@ func cancelledRead(t *testing.T, k sourceTest) {
 	k.Produce(t, k.topic, 0, numbered(3)...)
 	src := k.Open(t, SourceConfig{Topics: []string{k.topic}})
 	k.awaitEnd(t, src, 3)
-	r := src.Open(t.Context(), []record.Range{k.rng(3, 4)})
+	r := src.Open(t.Context(), []record.Range{k.rng(3, 4)}, nil)
 	defer r.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -475,7 +509,7 @@ func closeReader(t *testing.T, k sourceTest) {
 	k.Produce(t, k.topic, 0, numbered(3)...)
 	src := k.Open(t, SourceConfig{Topics: []string{k.topic}})
 	k.awaitEnd(t, src, 3)
-	r := src.Open(t.Context(), []record.Range{k.rng(3, 4)})
+	r := src.Open(t.Context(), []record.Range{k.rng(3, 4)}, nil)
 	ended := make(chan error)
 	go func() {
 		_, err := r.Next(context.WithoutCancel(t.Context()))
@@ -507,6 +541,16 @@ func placed(p record.Partition, first int64, recs ...record.Record) []record.Rec
 		recs[i].Partition, recs[i].Offset = p, first+int64(i)
 	}
 	return recs
+}
+
+// topicIDs returns the ids that a run would plan with.
+func (k sourceTest) topicIDs(t *testing.T, src pull.Source) map[string]string {
+	t.Helper()
+	id := mustBounds(t, src, record.BoundsQuery{}).Topics[k.topic].ID
+	if id == "" {
+		t.Skip("this Kafka tells no topic ids")
+	}
+	return map[string]string{k.topic: id}
 }
 
 func (k sourceTest) at(id int32) record.Partition { return record.Partition{Topic: k.topic, ID: id} }
@@ -567,12 +611,18 @@ func mustReadSource(t *testing.T, src pull.Source, ranges ...record.Range) map[r
 	return got
 }
 
-// read reads the ranges to their ends and checks what a Reader promises of its batches.
+// read reads topics as they come.
 func read(t *testing.T, src pull.Source, ranges ...record.Range) (map[record.Partition][]record.Record, error) {
+	t.Helper()
+	return readAs(t, src, nil, ranges...)
+}
+
+// readAs reads the ranges to their ends and checks what a Reader promises of its batches.
+func readAs(t *testing.T, src pull.Source, topicIDs map[string]string, ranges ...record.Range) (map[record.Partition][]record.Record, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	r := src.Open(ctx, ranges)
+	r := src.Open(ctx, ranges, topicIDs)
 	defer r.Close()
 	next, to := map[record.Partition]int64{}, map[record.Partition]int64{}
 	for _, rng := range ranges {

@@ -102,7 +102,9 @@ func (p *planner) restart(topic string, stored record.Topic, log record.TopicLog
 	}
 	unread := int64(0)
 	for part, pos := range p.in.Checkpoint.Offsets {
-		if part.Topic != topic || !p.owns(part) {
+		// Those that are not owned go too: the id is stored for all, so one that is assigned again later would look like
+		// a position in the new log.
+		if part.Topic != topic {
 			continue
 		}
 		unread = addCapped(unread, max(0, pos.LogEnd-pos.Offset))

@@ -127,6 +127,34 @@ func TestMake_MissingPartition(t *testing.T) {
 	}
 }
 
+// assign was narrowed, the topic recreated, and assign widened again: the position of the partition that was not read in
+// between is one of the old log, and the new log is read whole.
+func TestMake_RecreatedTopicForgetsPartitionsThatAreNotOwnedToo(t *testing.T) {
+	t.Parallel()
+	in := known(500, 500)
+	setTopic(&in.Checkpoint, "bills", record.Topic{ID: "B1"})
+	bills := record.Partition{Topic: "bills", ID: 1}
+	setOffset(&in.Checkpoint, bills, 70)
+	in.Owns = func(p record.Partition) bool { return p.ID == 0 }
+	in.Resume = true
+	setLog(&in, "A2", map[int32]record.Bounds{0: bounds(0, 1000)})
+	plan := mustMake(t, in)
+	if pos, kept := plan.Offsets[orders(1)]; kept {
+		t.Errorf("orders/1 keeps the position %d of the old log", pos.Offset)
+	}
+	if got := plan.Offsets[bills].Offset; got != 70 {
+		t.Errorf("the position of another topic is %d, want 70 as before", got)
+	}
+
+	in.Checkpoint = complete(in.Checkpoint, plan, in.Now)
+	in.Owns, in.Resume = nil, false
+	setLog(&in, "A2", map[int32]record.Bounds{0: bounds(0, 1000), 1: bounds(0, 1000)})
+	plan = mustMake(t, in)
+	if want := []record.Range{{Partition: orders(1), From: 0, To: 1000}}; !slices.Equal(plan.Ranges, want) {
+		t.Errorf("widened again it reads %v, want %v", plan.Ranges, want)
+	}
+}
+
 func TestMake_TopicThatIsGoneIsAllItsPartitionsMissing(t *testing.T) {
 	t.Parallel()
 	in := known(5, 9)

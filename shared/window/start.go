@@ -10,7 +10,7 @@ import (
 // start plans a topic without a checkpoint: startingOffsets counts for it, this once.
 func (p *planner) start(topic string, log record.TopicLog) error {
 	parts := p.owned(topic, log)
-	if err := p.startable(topic, parts); err != nil {
+	if err := p.startable(topic, log); err != nil {
 		return err
 	}
 	p.plan.Topics[topic] = record.Topic{ID: log.ID}
@@ -30,7 +30,7 @@ func (p *planner) start(topic string, log record.TopicLog) error {
 }
 
 // startable refuses a start that would have to guess.
-func (p *planner) startable(topic string, parts []record.Partition) error {
+func (p *planner) startable(topic string, log record.TopicLog) error {
 	switch p.in.Starting.Mode {
 	case record.StartEarliest:
 		return nil // a partition that answers later starts at its earliest all the same
@@ -40,44 +40,35 @@ func (p *planner) startable(topic string, parts []record.Partition) error {
 	default:
 		return fault.Fatalf(ClassNoStart, "%s: startingOffsets has the unknown form %q", topic, p.in.Starting.Mode)
 	}
-	// Partition numbers have no holes, so one below the highest exists. Left out now, it would later count as new and
-	// be read from its earliest.
-	next := int32(0)
-	for _, part := range parts {
-		if err := p.noneOwned(topic, next, part.ID); err != nil {
-			return err
-		}
-		next = part.ID + 1
-	}
-	if len(parts) == 0 {
-		if err := p.noneOwned(topic, 0, 1); err != nil { // every topic has a partition 0
-			return err
+	// A partition that is left out now would later count as new and be read from its earliest.
+	count := exist(log)
+	for id := range count {
+		part := record.Partition{Topic: topic, ID: id}
+		if _, ok := log.Partitions[id]; !ok && p.owns(part) {
+			return fault.Transientf("planning %s: Kafka did not answer for this partition, and the topic has %d; the first run must know all of them "+
+				"(startingOffsets: %s): look at its leader (kafka-topics --describe)", part, count, p.in.Starting.Mode)
 		}
 	}
 	if p.in.Starting.Mode == record.StartOffsets {
-		return p.allNamedExist(topic, parts)
+		return p.allNamedExist(topic, count)
 	}
 	return nil
 }
 
-// noneOwned refuses a partition of [from, to) that is the lane's: it had no answer.
-func (p *planner) noneOwned(topic string, from, to int32) error {
-	for id := from; id < to; id++ {
-		if part := (record.Partition{Topic: topic, ID: id}); p.owns(part) {
-			return fault.Transientf("planning %s: no answer from Kafka, and a first run needs one of every partition", part)
-		}
+// exist returns how many partitions the topic has, at least. Their numbers have no holes, and every topic has one.
+func exist(log record.TopicLog) int32 {
+	count := max(log.Count, 1)
+	for id := range log.Partitions {
+		count = max(count, id+1)
 	}
-	return nil
+	return count
 }
 
 // allNamedExist refuses offsets for a partition that the topic does not have, as far as it would be the lane's.
-func (p *planner) allNamedExist(topic string, parts []record.Partition) error {
+func (p *planner) allNamedExist(topic string, count int32) error {
 	var unknown []record.Partition
 	for part := range p.in.Starting.Offsets {
-		if part.Topic != topic || !p.owns(part) {
-			continue
-		}
-		if _, found := slices.BinarySearchFunc(parts, part, record.Partition.Compare); !found {
+		if part.Topic == topic && p.owns(part) && (part.ID < 0 || part.ID >= count) {
 			unknown = append(unknown, part)
 		}
 	}

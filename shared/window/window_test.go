@@ -46,6 +46,14 @@ func setLog(in *window.Input, id string, partitions map[int32]record.Bounds) {
 	in.Log = record.Log{Topics: map[string]record.TopicLog{"orders": {ID: id, Partitions: partitions}}}
 }
 
+// counted returns the input with a topic that has so many partitions by its metadata.
+func counted(in window.Input, count int32) window.Input {
+	log := in.Log.Topics["orders"]
+	log.Count = count
+	in.Log.Topics["orders"] = log
+	return in
+}
+
 func mustMake(t *testing.T, in window.Input) window.Plan {
 	t.Helper()
 	plan, err := window.Make(in)
@@ -65,6 +73,7 @@ func TestMake_RefusesWhatItWouldHaveToGuess(t *testing.T) {
 		}
 		return in
 	}
+	stamped := record.Bounds{Start: 0, End: 9, HighWatermark: 9, AtTimestamp: 5}
 	withLog := func(in window.Input, id string, b record.Bounds) window.Input {
 		setLog(&in, id, map[int32]record.Bounds{0: b})
 		return in
@@ -108,6 +117,24 @@ func TestMake_RefusesWhatItWouldHaveToGuess(t *testing.T) {
 			first("latest", map[int32]record.Bounds{0: bounds(0, 9), 2: bounds(0, 9)}), again, "",
 		},
 		"first run at latest, no answer at all": {first("latest", nil), again, ""},
+		"first run at latest, the highest partition without an answer": {
+			counted(first("latest", map[int32]record.Bounds{0: bounds(0, 9), 1: bounds(0, 9)}), 3), again, "",
+		},
+		"first run at a timestamp, the highest partition without an answer": {
+			counted(first("timestamp", map[int32]record.Bounds{0: stamped, 1: stamped}), 3), again, "",
+		},
+		"named start of a partition without an answer": {
+			counted(named(map[int32]int64{0: 4, 1: 4}, map[int32]record.Bounds{0: bounds(0, 9)}), 2), again, "",
+		},
+		"named start leaves out a partition without an answer": {
+			counted(named(map[int32]int64{0: 4}, map[int32]record.Bounds{0: bounds(0, 9)}), 2), again, "",
+		},
+		"named start of a partition that there is not": {
+			counted(named(map[int32]int64{0: 4, 2: 4}, map[int32]record.Bounds{0: bounds(0, 9)}), 1), fatal, "unknown-partition",
+		},
+		"named start of a partition below 0": {
+			named(map[int32]int64{0: 4, -1: 4}, map[int32]record.Bounds{0: bounds(0, 9)}), fatal, "unknown-partition",
+		},
 		"named start, log start not answered": {
 			named(map[int32]int64{0: 4}, map[int32]record.Bounds{0: bounds(unknown, 9)}), again, "",
 		},
@@ -233,6 +260,19 @@ func TestMake_Planned(t *testing.T) {
 			in:      first("earliest", map[int32]record.Bounds{1: bounds(0, 5)}),
 			ranges:  []record.Range{{Partition: orders(1), From: 0, To: 5}},
 			offsets: map[int32]int64{1: 0}, changed: true,
+		},
+		"first run at earliest goes without the highest partition": {
+			in:      counted(first("earliest", map[int32]record.Bounds{0: bounds(0, 5)}), 2),
+			ranges:  []record.Range{{Partition: orders(0), From: 0, To: 5}},
+			offsets: map[int32]int64{0: 0}, changed: true,
+		},
+		"first run at latest needs no answer for partitions of other lanes": {
+			in:      lane(counted(first("latest", map[int32]record.Bounds{1: bounds(0, 5)}), 4), 1),
+			offsets: map[int32]int64{1: 5}, changed: true,
+		},
+		"first run at latest of a lane without a partition needs no answer": {
+			in:      lane(counted(first("latest", nil), 4)),
+			offsets: map[int32]int64{}, changed: true,
 		},
 		"topic named twice is planned once": {
 			in: func() window.Input {
