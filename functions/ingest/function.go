@@ -1,16 +1,11 @@
 package ingest
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"os"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -26,32 +21,11 @@ func init() { //nolint:gochecknoinits // the functions framework finds functions
 	functions.HTTP("Ingest", lifecycle.New(os.Exit, syscall.SIGTERM).HTTP(newFunction().ServeHTTP))
 }
 
-// maxBody bounds a call's body: it holds at most a lane.
-const maxBody = 64 << 10
-
 // function handles the calls of one instance. What it needs is built at the first call and kept only on success, so
 // that a passing failure does not stay.
 type function struct {
 	service service
 	logger  *slog.Logger
-}
-
-// call is what Cloud Scheduler sends: an empty body is lane 0.
-type call struct {
-	Lane laneNumber `json:"lane"`
-}
-
-// laneNumber refuses null, which would be lane 0 otherwise: it is what a forgotten variable becomes.
-type laneNumber int
-
-// UnmarshalJSON reads a whole number.
-func (n *laneNumber) UnmarshalJSON(text []byte) error {
-	lane, err := strconv.Atoi(string(text))
-	if err != nil {
-		return fmt.Errorf("reading a lane: %w", err)
-	}
-	*n = laneNumber(lane)
-	return nil
 }
 
 // ServeHTTP handles one call: decode, run, report.
@@ -61,49 +35,13 @@ func (f *function) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, err)
 		return
 	}
-	// The caller may give up before the run's time is over, and Cloud Scheduler's attempt deadline does. The run goes on
-	// to its own end then, and commits what it has moved.
-	ctx := context.WithoutCancel(r.Context())
-	report, err := f.service.run(ctx, called, lifecycle.Stopping(r.Context()))
+	report, err := f.service.run(r.Context(), called, lifecycle.Stopping(r.Context()))
 	if bad := new(badCall); errors.As(err, &bad) {
 		refuse(w, bad)
 		return
 	}
-	telemetry.LogReport(ctx, f.logger, report)
+	telemetry.LogReport(r.Context(), f.logger, report)
 	answer(w, status(err), report)
-}
-
-// badCall is a call that no retry makes better.
-type badCall struct {
-	status int
-	reason string
-}
-
-func (e *badCall) Error() string { return e.reason }
-
-// decode reads a call, strictly: a misspelt lane must not become lane 0.
-func decode(w http.ResponseWriter, r *http.Request) (call, error) {
-	if r.Method != http.MethodPost {
-		w.Header().Set("Allow", http.MethodPost)
-		return call{}, &badCall{http.StatusMethodNotAllowed, fmt.Sprintf("method %s is not allowed: call with POST", r.Method)}
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if err != nil {
-		return call{}, &badCall{http.StatusBadRequest, fmt.Sprintf("the body could not be read, or is over %d bytes", maxBody)}
-	}
-	called := call{}
-	if len(body) == 0 {
-		return called, nil
-	}
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&called); err != nil || bytes.Equal(bytes.TrimSpace(body), []byte("null")) {
-		return call{}, &badCall{http.StatusBadRequest, `the body is not a call: send nothing, or JSON such as {"lane":0}`}
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return call{}, &badCall{http.StatusBadRequest, `the body holds more than one call: send nothing, or JSON such as {"lane":0}`}
-	}
-	return called, nil
 }
 
 // status maps an error's kind. The codes only tell alerts apart: Cloud Scheduler tries all of them again alike.

@@ -145,6 +145,14 @@ func TestServeHTTP_RefusesWhatIsNoCallAndRunsNothing(t *testing.T) {
 		{"text for a number", "POST", `{"lane":"1"}`, 400, "JSON"},
 		{"null for a lane", "POST", `{"lane":null}`, 400, "JSON"},
 		{"null for a call", "POST", ` null `, 400, "JSON"},
+		{"lane twice", "POST", `{"lane":1,"lane":0}`, 400, "JSON"},
+		{"lane in capitals", "POST", `{"LANE":1}`, 400, "JSON"},
+		{"lane in two spellings", "POST", `{"lane":1,"Lane":0}`, 400, "JSON"},
+		{"lane within lane", "POST", `{"lane":{"lane":1}}`, 400, "JSON"},
+		{"no comma", "POST", `{"lane":1 "lane":0}`, 400, "JSON"},
+		{"comma without more", "POST", `{"lane":1,}`, 400, "JSON"},
+		{"no end", "POST", `{"lane":1`, 400, "JSON"},
+		{"wrong end", "POST", `{"lane":1]`, 400, "JSON"},
 		{"fraction", "POST", `{"lane":0.5}`, 400, "JSON"},
 		{"beyond 64 bits", "POST", `{"lane":99999999999999999999}`, 400, "JSON"},
 		{"list", "POST", `[0]`, 400, "JSON"},
@@ -282,44 +290,6 @@ func TestStatus_EachKindHasItsOwn(t *testing.T) {
 	}
 }
 
-func TestService_FailedBuildIsNotKeptAndAGoodOneIs(t *testing.T) {
-	t.Parallel()
-	s := newStand(t)
-	good := s.service.build
-	failures := []error{
-		fault.Transientf("reading the configuration: a secret cannot be read now"),
-		fault.Fatalf("bad-config", "reading the configuration: 2 problems:\n%w", errors.Join(errors.New("a"), errors.New("b"))),
-	}
-	s.service.build = func(ctx context.Context) (*pipeline, error) {
-		if s.builds < len(failures) {
-			s.builds++
-			return nil, failures[s.builds-1]
-		}
-		return good(ctx)
-	}
-	for i, want := range []struct {
-		status  int
-		outcome record.Outcome
-		text    string
-	}{
-		{503, record.Failed, "reading the configuration: a secret cannot be read now"},
-		{500, record.Failed, "reading the configuration: 2 problems: a; b"},
-		{200, record.Done, ""},
-		{200, record.Idle, ""},
-	} {
-		got := s.call(t, http.MethodPost, "")
-		if got.Code != want.status || got.report.Outcome != want.outcome || got.report.Error != want.text {
-			t.Errorf("call %d: %d %s %q, want %v", i+1, got.Code, got.report.Outcome, got.report.Error, want)
-		}
-	}
-	if s.builds != 3 {
-		t.Errorf("built %d times, want 3: twice in vain, then once for all", s.builds)
-	}
-	if got := strings.Count(s.log.String(), "\n"); got != 4 {
-		t.Errorf("%d log lines for 4 calls: %s", got, s.log)
-	}
-}
-
 // keys of a report, as docs/architecture.md has them.
 var (
 	always    = []string{"run", "pipeline", "lane", "outcome", "startedAt", "durationMs", "ranges", "read", "written", "duplicates", "deadLettered", "filtered", "gaps", "undecided", "remaining", "oldestUnprocessedAgeSeconds"}
@@ -374,11 +344,11 @@ func TestServeHTTP_ReportHasTheDocumentedKeysAndNoOther(t *testing.T) {
 // reading begins: a run can neither read them nor end by itself.
 type hanging struct{ *pulltest.MemSource }
 
-func (h hanging) Open(ctx context.Context, ranges []record.Range) pull.Reader {
+func (h hanging) Open(ctx context.Context, ranges []record.Range, topicIDs map[string]string) pull.Reader {
 	for _, rng := range ranges {
 		h.SetLSO(rng.Partition.Topic, rng.Partition.ID, rng.To-10)
 	}
-	return h.MemSource.Open(ctx, ranges)
+	return h.MemSource.Open(ctx, ranges, topicIDs)
 }
 
 // until waits for something that comes soon.

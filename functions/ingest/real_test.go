@@ -219,7 +219,7 @@ func (w *world) watched(t *testing.T, s setup, c *counters) *function {
 		NewRunID: newRunID, Logger: logger,
 	}}
 	t.Cleanup(func() { closeParts(context.WithoutCancel(t.Context()), p) })
-	return &function{logger: logger, service: service{built: p}}
+	return &function{logger: logger, service: service{build: func(context.Context) (*pipeline, error) { return p, nil }}}
 }
 
 // Most calls of a schedule find nothing. Such a call of a new instance costs one read of Firestore and what it takes to

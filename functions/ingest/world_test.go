@@ -165,7 +165,7 @@ func (w *world) wire(t *testing.T, s setup) (*function, *lines, error) {
 	log := &lines{}
 	logger := telemetry.NewLogger(log, "")
 	f := &function{logger: logger, service: service{build: func(ctx context.Context) (*pipeline, error) { return build(ctx, logger) }}}
-	p, err := f.service.get(t.Context())
+	p, err := f.service.get(t.Context(), nil)
 	if err != nil {
 		f.service.build = func(context.Context) (*pipeline, error) { return nil, err }
 		return f, log, err

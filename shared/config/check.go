@@ -135,9 +135,9 @@ func (l *loader) checkStore(checkpoint Checkpoint) {
 	if checkpoint.Store == "firestore" && l.fine("checkpoint.store") && !l.set("checkpoint.project") {
 		l.fail("checkpoint.project", "missing; write it, or set %s", variable("checkpoint.project"))
 	}
-	if l.fine("checkpoint.lease", "checkpoint.heartbeat") && checkpoint.Heartbeat >= checkpoint.Lease {
-		l.fail("checkpoint.heartbeat", "%s is not below checkpoint.lease, %s: the lease would run out between two heartbeats",
-			formatDuration(checkpoint.Heartbeat), formatDuration(checkpoint.Lease))
+	if l.fine("checkpoint.lease", "checkpoint.heartbeat") && checkpoint.Heartbeat > checkpoint.Lease/2 {
+		l.fail("checkpoint.heartbeat", "%s is over half of checkpoint.lease, %s: one lost heartbeat would lose the lease; write %s at most, or leave it out",
+			formatDuration(checkpoint.Heartbeat), formatDuration(checkpoint.Lease), formatDuration(checkpoint.Lease/2))
 	}
 }
 

@@ -43,7 +43,7 @@ func readKafka(s *section) Kafka {
 
 func readSASL(s *section) SASL {
 	return SASL{
-		Mechanism: read(s, "mechanism", oneOf("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"), ""),
+		Mechanism: read(s, "mechanism", oneOfUnseen("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"), ""),
 		Username:  read(s, "username", secret(notEmpty), ""),
 		Password:  read(s, "password", secret(notEmpty), ""),
 	}

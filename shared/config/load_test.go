@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/http/httptest"
 	"os"
@@ -240,6 +241,33 @@ func TestLoad_AssignAsMappingAndAsJSON(t *testing.T) {
 	for _, form := range []string{"{orders: [0, 1]}", `'{"orders":[0,1]}'`} {
 		text := strings.Replace(minimal, "subscribe: [orders]", "assign: "+form, 1)
 		if diff := cmp.Diff(want, load(t, inline(text)).Source.Assign); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", form, diff)
+		}
+	}
+}
+
+func TestLoad_ListsInTextAreYAMLInBracketsOrHaveCommas(t *testing.T) {
+	t.Parallel()
+	for _, form := range []string{`["createdAt","paidAt"]`, "[createdAt, paidAt]", " [\n  createdAt,\n  paidAt\n] ", "createdAt, paidAt", "env://LIST", `["env://ONE", paidAt]`} {
+		fromVariable := load(t, inline(minimal, "TIDEMARK_RECORD_DATES="+form, `LIST=["createdAt","paidAt"]`, "ONE=createdAt"))
+		fromFile := load(t, inline(fmt.Sprintf("%srecord: {dates: %q}\n", minimal, form), `LIST=["createdAt","paidAt"]`, "ONE=createdAt"))
+		for where, got := range map[string]config.Config{"variable": fromVariable, "file": fromFile} {
+			if diff := cmp.Diff([]string{"createdAt", "paidAt"}, got.Record.Dates); diff != "" {
+				t.Errorf("%s in a %s (-want +got):\n%s", form, where, diff)
+			}
+		}
+	}
+	if got := load(t, inline(minimal, "TIDEMARK_RECORD_DATES=[]")).Record.Dates; len(got) != 0 {
+		t.Errorf("[] gave %q", got)
+	}
+}
+
+// An address of IPv6 begins with a bracket and is no list.
+func TestLoad_BrokersOfIPv6InAVariable(t *testing.T) {
+	t.Parallel()
+	for _, form := range []string{"[::1]:9092, [fe80::1%eth0]:9093", `["[::1]:9092", "[fe80::1%eth0]:9093"]`} {
+		got := load(t, inline(minimal, "TIDEMARK_KAFKA_BOOTSTRAPSERVERS="+form)).Kafka.BootstrapServers
+		if diff := cmp.Diff([]string{"[::1]:9092", "[fe80::1%eth0]:9093"}, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", form, diff)
 		}
 	}

@@ -69,6 +69,12 @@ func mongoDatabase(s string) string {
 	if s == "" || len(s) > 63 || strings.ContainsAny(s, "/\\. \"$*<>:|?\x00") {
 		return "is no database name: MongoDB takes 1 to 63 bytes without / \\ . \" $ * < > : | ? and blanks"
 	}
+	switch strings.ToLower(s) { // names that differ in case only cannot stand beside each other
+	case "local":
+		return "cannot be written to: it is the server's own, and MongoDB does not replicate it"
+	case "admin", "config":
+		return "cannot be written to: it is the server's own, for its users and its settings"
+	}
 	return ""
 }
 

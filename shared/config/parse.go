@@ -44,13 +44,23 @@ func secret(rule func(string) string) parser[Secret] {
 }
 
 // oneOf is one word of several.
-func oneOf(words ...string) parser[string] {
-	return plain(func(s string) string {
+func oneOf(words ...string) parser[string] { return plain(among(words)) }
+
+// oneOfUnseen is one word of several beside a password, which is easily put there: a wrong one is not shown.
+func oneOfUnseen(words ...string) parser[string] {
+	return func(v value) (string, bool) {
+		word, ok := secret(among(words))(v)
+		return word.Reveal(), ok
+	}
+}
+
+func among(words []string) func(string) string {
+	return func(s string) string {
 		if slices.Contains(words, s) {
 			return ""
 		}
 		return "is none of " + strings.Join(words, ", ")
-	})
+	}
 }
 
 // list is a list of different elements, at least so many.
@@ -103,6 +113,9 @@ func whole[T int | int32 | int64](least, most T) parser[T] {
 		if !ok {
 			return 0, false
 		}
+		if v.refuseLeadingZero(s) {
+			return 0, false
+		}
 		n, err := strconv.ParseInt(s, 10, 64)
 		if err != nil {
 			v.fail("%s is no whole number in decimal digits", v.shown())
@@ -118,6 +131,26 @@ func whole[T int | int32 | int64](least, most T) parser[T] {
 		}
 		return T(n), true
 	}
+}
+
+var leadingZero = regexp.MustCompile(`^[+-]?0[0-9]+$`)
+
+// refuseLeadingZero reports a number such as 010, which is 8 to YAML 1.1 and C, and 10 to most people.
+func (v value) refuseLeadingZero(s string) bool {
+	if !leadingZero.MatchString(s) {
+		return false
+	}
+	decimal, err := strconv.ParseInt(s, 10, 64)
+	octal, octalErr := strconv.ParseInt(s, 8, 64)
+	switch {
+	case v.hidden || err != nil:
+		v.fail("%s begins with 0: write the number without it", v.shown())
+	case octalErr != nil || octal == decimal:
+		v.fail("%s begins with 0: write %d", v.shown(), decimal)
+	default:
+		v.fail("%s begins with 0, so that it may be meant as octal: write %d or %d", v.shown(), decimal, octal)
+	}
+	return true
 }
 
 // share is a number in (0, 1].
@@ -142,6 +175,9 @@ func size(least, most int64) parser[int64] {
 	return func(v value) (int64, bool) {
 		s, ok := v.scalar("a size such as 128MiB", "!!str", "!!int")
 		if !ok {
+			return 0, false
+		}
+		if v.refuseLeadingZero(s) {
 			return 0, false
 		}
 		n, ok := parseSize(s)

@@ -91,9 +91,9 @@ func TestLoad_RulesOverSeveralKeys(t *testing.T) {
 			"TIDEMARK_CHECKPOINT_STORE: checkpoint.store: memory does not survive on Cloud Run, where K_SERVICE is set: use firestore",
 		},
 		{
-			"heartbeat reaches the lease",
-			[]string{"TIDEMARK_CHECKPOINT_LEASE=20s", "TIDEMARK_CHECKPOINT_HEARTBEAT=20s"},
-			"TIDEMARK_CHECKPOINT_HEARTBEAT: checkpoint.heartbeat: 20s is not below checkpoint.lease, 20s: the lease would run out between two heartbeats",
+			"heartbeat over half the lease",
+			[]string{"TIDEMARK_CHECKPOINT_LEASE=20s", "TIDEMARK_CHECKPOINT_HEARTBEAT=10001ms"},
+			"TIDEMARK_CHECKPOINT_HEARTBEAT: checkpoint.heartbeat: 10.001s is over half of checkpoint.lease, 20s: one lost heartbeat would lose the lease; write 10s at most, or leave it out",
 		},
 		{
 			"one collection for both",
@@ -136,6 +136,45 @@ func TestLoad_RulesOverSeveralKeys(t *testing.T) {
 			"TIDEMARK_KAFKA_TLS_SERVERNAME: kafka.tls.serverName: has no effect while kafka.tls.enabled is false: set that to true, or leave this out",
 		},
 		{"lease too short", []string{"TIDEMARK_CHECKPOINT_LEASE=1s"}, `TIDEMARK_CHECKPOINT_LEASE: checkpoint.lease: "1s" is not between 2s and 1h`},
+		{
+			"number that may be octal",
+			[]string{"TIDEMARK_RUN_LANES=010"},
+			`TIDEMARK_RUN_LANES: run.lanes: "010" begins with 0, so that it may be meant as octal: write 10 or 8`,
+		},
+		{"number with a zero before it", []string{"TIDEMARK_RUN_LANES=08"}, `TIDEMARK_RUN_LANES: run.lanes: "08" begins with 0: write 8`},
+		{
+			"hidden number with a zero before it",
+			[]string{"TIDEMARK_RUN_LANES=env://N", "N=010"},
+			"TIDEMARK_RUN_LANES: run.lanes: the content of the reference begins with 0: write the number without it",
+		},
+		{
+			"size that may be octal",
+			[]string{"TIDEMARK_RUN_LIMITS_BYTES=010"},
+			`TIDEMARK_RUN_LIMITS_BYTES: run.limits.bytes: "010" begins with 0, so that it may be meant as octal: write 10 or 8`,
+		},
+		{
+			"partition that may be octal",
+			[]string{`TIDEMARK_SOURCE_STARTINGOFFSETS={"orders": {"010": 1}}`},
+			"TIDEMARK_SOURCE_STARTINGOFFSETS: source.startingOffsets.orders.010: is no partition number",
+		},
+		{
+			"database without replication",
+			[]string{"TIDEMARK_SINK_DATABASE=local"},
+			`TIDEMARK_SINK_DATABASE: sink.database: "local" cannot be written to: it is the server's own, and MongoDB does not replicate it`,
+		},
+		{
+			"the server's database of users",
+			[]string{"TIDEMARK_SINK_DATABASE=Admin"},
+			`TIDEMARK_SINK_DATABASE: sink.database: "Admin" cannot be written to: it is the server's own, for its users and its settings`,
+		},
+		{
+			"the server's database of settings",
+			[]string{"TIDEMARK_SINK_DATABASE=config"},
+			`TIDEMARK_SINK_DATABASE: sink.database: "config" cannot be written to: it is the server's own, for its users and its settings`,
+		},
+		{"list without an end", []string{`TIDEMARK_RECORD_DATES=["a", "b"`}, "TIDEMARK_RECORD_DATES: record.dates: begins with [ and is no list such as [a, b]"},
+		{"empty list where one is needed", []string{"TIDEMARK_SOURCE_SUBSCRIBE=[]"}, "TIDEMARK_SOURCE_SUBSCRIBE: source.subscribe: must have at least 1 element"},
+		{"wrong element of a list in a variable", []string{`TIDEMARK_RECORD_DATES=["a", "b..c"]`}, `TIDEMARK_RECORD_DATES: record.dates[1]: "b..c" is no path of field names with dots between them`},
 		{"ratio of nothing", []string{"TIDEMARK_DEADLETTERS_MAXRATIO=NaN"}, `TIDEMARK_DEADLETTERS_MAXRATIO: deadLetters.maxRatio: "NaN" is no number above 0 and at most 1`},
 		{
 			"size beyond int64",
@@ -170,6 +209,7 @@ func TestLoad_QuietTimesAreAccepted(t *testing.T) {
 		{"TIDEMARK_RUN_SCHEDULE=*/4 * * * *"},
 		{"TIDEMARK_RUN_SCHEDULE=0 9 1 1 *", "TIDEMARK_RUN_DEADLINE=1h"},
 		{"TIDEMARK_CHECKPOINT_STORE=file", "TIDEMARK_CHECKPOINT_LEASE=2s"},
+		{"TIDEMARK_CHECKPOINT_LEASE=20s", "TIDEMARK_CHECKPOINT_HEARTBEAT=10s"},
 	} {
 		load(t, inline(minimal, vars...))
 	}

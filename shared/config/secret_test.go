@@ -96,12 +96,16 @@ func TestLoad_ErrorsShowNoSecret(t *testing.T) {
 		"run: {deadline: env://HUNTER, schedule: env://HUNTER, lanes: env://HUNTER, limits: {memory: env://HUNTER}}",
 		"kafka: {bootstrapServers: [env://HUNTER], tls: {enabled: env://HUNTER, caFile: env://HUNTER}}",
 		"kafka: {sasl: {password: [hunter2], username: {hunter2: 1}, mechanism: env://HUNTER}}",
+		"kafka: {sasl: {mechanism: hunter2}}",
+		"kafka: {sasl: {mechanism: [hunter2]}}",
+		"record: {dates: '[hunter2', id: {fields: '[hunter2'}}\nkafka: {bootstrapServers: '[hunter2: x'}",
+		"record: {dates: env://LIST}\nkafka: {bootstrapServers: env://LIST}\nsource: {subscribe: env://LIST}",
 		"record: {dates: [env://DUPLICATE], id: env://HUNTER}\nsink: {mode: env://HUNTER}",
 		"%hunter2 x\n---\na: b",
 		"a: 'hunter2",
 		"a: @hunter2",
 	} {
-		w := inline(text, "HUNTER=hunter2", "DUPLICATE=hunter2..", `MAPPING={"hunter2": {"hunter2": "hunter2"}, "hunter2!": [0, "hunter2"]}`)
+		w := inline(text, "HUNTER=hunter2", "DUPLICATE=hunter2..", "LIST=[hunter2.., {hunter2: 1}, *hunter2, !hunter2 x]", `MAPPING={"hunter2": {"hunter2": "hunter2"}, "hunter2!": [0, "hunter2"]}`)
 		if got := problems(t, w); strings.Contains(got, "hunter2") {
 			t.Errorf("%s\nshows it: %s", text, got)
 		}

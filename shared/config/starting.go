@@ -114,7 +114,7 @@ func topicOffsets(topic string, v value, offsets map[record.Partition]int64) boo
 
 func partitionID(s string) (int32, bool) {
 	n, err := strconv.ParseUint(s, 10, 31)
-	return int32(n), err == nil
+	return int32(n), err == nil && !leadingZero.MatchString(s)
 }
 
 // startingText spells startingOffsets in one way, so that two texts are equal when they mean the same.

@@ -19,6 +19,7 @@ type value struct {
 	node   *yaml.Node // nil for text from outside
 	text   string     // of a scalar
 	hidden bool       // the content of a reference is never shown
+	inside bool       // it was parsed from text, whose lines are not those of the file
 	bad    bool       // it was reported already
 }
 
@@ -102,27 +103,49 @@ func (v value) scalar(wanted string, tags ...string) (string, bool) {
 	return "", false
 }
 
-// elements returns the values of a list: a YAML list, or text with commas.
+// bracketedHost begins a list of brokers, although with a bracket: [::1]:9092.
+var bracketedHost = regexp.MustCompile(`^\[[0-9A-Za-z:.%]+\]:[0-9]`)
+
+// elements returns the values of a list: a YAML list, which text in brackets is too, or text with commas.
 func (v value) elements() ([]value, bool) {
-	var elements []value
 	if v.node != nil && v.node.Kind == yaml.SequenceNode {
-		for i, node := range v.node.Content {
-			element := v
-			element.index, element.at = fmt.Sprintf("[%d]", i), origin{line: node.Line}
-			elements = append(elements, element.of(node))
-		}
-		return elements, true
+		return v.sequence(v.node), true
 	}
 	text, ok := v.scalar("a list", "!!str")
-	if !ok || strings.TrimSpace(text) == "" {
+	text = strings.TrimSpace(text)
+	if !ok || text == "" {
 		return nil, ok
 	}
+	if strings.HasPrefix(text, "[") && !bracketedHost.MatchString(text) {
+		node, err := parseYAML(text)
+		if err != nil || node == nil || node.Kind != yaml.SequenceNode {
+			v.fail("begins with [ and is no list such as [a, b]")
+			return nil, false
+		}
+		v.inside = true
+		return v.sequence(node), true
+	}
+	var elements []value
 	for i, part := range strings.Split(text, ",") {
 		element := v
 		element.index, element.node, element.text = fmt.Sprintf("[%d]", i), nil, strings.TrimSpace(part)
 		elements = append(elements, element.follow())
 	}
 	return elements, true
+}
+
+// sequence returns the elements of a list's node.
+func (v value) sequence(list *yaml.Node) []value {
+	elements := make([]value, len(list.Content))
+	for i, node := range list.Content {
+		element := v
+		element.index = fmt.Sprintf("[%d]", i)
+		if !v.inside {
+			element.at = origin{line: node.Line}
+		}
+		elements[i] = element.of(node)
+	}
+	return elements
 }
 
 // mapping returns the keys and values of a mapping, which text may hold too in YAML's or JSON's form.
@@ -136,6 +159,7 @@ func (v value) mapping(wanted string) (iter.Seq2[string, value], bool) {
 		if node, _ = parseYAML(text); node == nil {
 			node = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str"}
 		}
+		v.inside = true
 	}
 	if node.Kind != yaml.MappingNode {
 		v.fail("must be %s, but is %s", wanted, kindName(node))
@@ -164,7 +188,7 @@ func (v value) under(key, val *yaml.Node) value {
 	if !v.hidden {
 		child.index += "." + shortKey(key.Value)
 	}
-	if v.node != nil && v.node.Kind != yaml.ScalarNode {
+	if !v.inside {
 		child.at = origin{line: key.Line}
 	}
 	return child.of(val)

@@ -2,8 +2,11 @@ package secretmanager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/crc32"
+	"io/fs"
+	"strings"
 	"sync"
 
 	vendor "cloud.google.com/go/secretmanager/apiv1"
@@ -30,11 +33,11 @@ type Client struct {
 func New(options ...option.ClientOption) *Client { return &Client{options: options} }
 
 // Get returns the content of a secret version named projects/P/secrets/S/versions/N. An error is Fatal where the
-// secret is missing, disabled or refused, else Transient; it names the secret and never holds the content.
+// secret is missing, disabled or refused, or there are no credentials to ask with, else Transient; it names the secret and never holds the content.
 func (c *Client) Get(ctx context.Context, name string) ([]byte, error) {
 	client, err := c.connect(ctx)
 	if err != nil {
-		return nil, fault.Transientf("connecting to Secret Manager for %s: %w", name, err)
+		return nil, classifyConnect(name, err)
 	}
 	answer, err := client.AccessSecretVersion(ctx, &secretmanagerpb.AccessSecretVersionRequest{Name: name})
 	if err != nil {
@@ -78,6 +81,16 @@ func (c *Client) connect(ctx context.Context) (*vendor.Client, error) {
 	}
 	c.client = client
 	return client, nil
+}
+
+// classifyConnect chooses the kind of a failure to make the client. No credentials, and a named file of them that is
+// not there, stay as they are until a person acts. The first has no other sign than its text, see DetectDefault in
+// cloud.google.com/go/auth/credentials.
+func classifyConnect(name string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) || strings.Contains(err.Error(), "could not find default credentials") {
+		return fault.Fatalf(unreadable, "connecting to Secret Manager for %s: give the function a service account, or run gcloud auth application-default login: %w", name, err)
+	}
+	return fault.Transientf("connecting to Secret Manager for %s: %w", name, err)
 }
 
 // classify chooses the kind by the gRPC code. What is not listed may pass.
