@@ -3,7 +3,6 @@ package mongosink
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -126,11 +125,7 @@ func (s *Sink) failed(ctx context.Context, doing string, err error) error {
 	var refused mongo.CommandError
 	if errors.As(err, &refused) && refused.Code != 0 {
 		code := int(refused.Code)
-		v := commandVerdict(code, refused.Message)
-		if v.kind == fault.Poison {
-			return fmt.Errorf("%s: %w", doing, &commandRefusedError{code: code, message: refused.Message})
-		}
-		return s.refusedCommand(doing, code, refused.Name, v)
+		return s.refusedCommand(doing, code, refused.Name, commandVerdict(code, refused.Message))
 	}
 	switch {
 	case errors.Is(err, mongo.ErrClientDisconnected):
@@ -146,7 +141,8 @@ func (s *Sink) refusedCommand(doing string, code int, name string, v verdict) er
 	switch {
 	case v.kind == fault.Fatal && v.class == classAuth:
 		return fault.Fatalf(v.class, "%s: MongoDB at %s refused us (code %d, %s): check user, password and authSource in the URI's "+
-			"secret; the user needs the role readWrite on database %s", doing, s.hosts, code, name, s.options.Database)
+			"secret; the user needs the role readWrite on database %s, or at least the actions find, insert and listCollections there",
+			doing, s.hosts, code, name, s.options.Database)
 	case v.kind == fault.Fatal:
 		return fault.Fatalf(v.class, "%s: MongoDB refused the command (code %d, %s): check the names of database and collection, "+
 			"and that it is no view", doing, code, name)

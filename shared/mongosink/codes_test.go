@@ -111,3 +111,34 @@ func TestFailed_AContextThatEnded_IsTheReason(t *testing.T) {
 		t.Errorf("error = %v of kind %v, expected a transient context.Canceled", err, fault.KindOf(err))
 	}
 }
+
+func TestFailed_RefusedRights_NameWhatTheUserNeeds(t *testing.T) {
+	t.Parallel()
+	s := &Sink{options: Options{Database: "shop"}, hosts: "a:1"}
+	err := s.failed(t.Context(), "listing the collections", mongo.CommandError{Code: 13, Name: "Unauthorized", Message: "payload"})
+	if fault.KindOf(err) != fault.Fatal || fault.ClassOf(err) != classAuth {
+		t.Errorf("error = %v, expected a fatal one of class %s", err, classAuth)
+	}
+	for _, word := range []string{"a:1", "readWrite on database shop", "listCollections"} {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("%q does not name %q", err, word)
+		}
+	}
+	if strings.Contains(err.Error(), "payload") {
+		t.Errorf("%q holds the server's text", err)
+	}
+}
+
+// A command that is not an insert holds no document that could be to blame.
+func TestFailed_OnlyAnInsertIsRefusedForADocument(t *testing.T) {
+	t.Parallel()
+	s := &Sink{options: Options{Database: "shop"}, hosts: "a:1"}
+	refused := mongo.CommandError{Code: 10334}
+	var whole *commandRefusedError
+	if err := s.failedInsert(t.Context(), "writing", refused); !errors.As(err, &whole) {
+		t.Errorf("error = %v, expected a refused command", err)
+	}
+	if err := s.failed(t.Context(), "listing", refused); errors.As(err, &whole) || fault.KindOf(err) != fault.Transient {
+		t.Errorf("error = %v, expected a transient one", err)
+	}
+}

@@ -5,6 +5,9 @@
 // like the coordinates of another record: the guards of the stored documents are read, once a batch, and a document
 // counts as already there only if it came from the same record.
 //
+// All of this rests on an _id that is unique byte by byte. So before a client's first write both collections are
+// inspected: a view, a time-series or capped collection and one with a default collation are refused.
+//
 // A nil error promises that a majority of the replica set holds every document that was not rejected. The write concern
 // stands in each command, since the driver's RunCommand ignores the one of the URI; a weaker one in the URI is refused,
 // because it could not be honoured.

@@ -3,6 +3,7 @@ package mongosink
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -99,7 +100,7 @@ func (e *commandRefusedError) Error() string {
 }
 
 func (s *Sink) insertCommand(ctx context.Context, collection string, from, to int, doc func(int) []byte) ([]refusal, error) {
-	client, err := s.connect()
+	client, err := s.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +159,7 @@ func (s *Sink) readAnswer(ctx context.Context, doing string, from, to int, answe
 	switch {
 	case err == nil:
 	case !errors.As(err, &exception):
-		return nil, s.failed(ctx, doing, err)
+		return nil, s.failedInsert(ctx, doing, err)
 	case exception.WriteConcernError != nil:
 		return nil, fault.Transientf("%s: a majority did not acknowledge them (code %d, %s): all will be sent again", doing,
 			exception.WriteConcernError.Code, exception.WriteConcernError.Name)
@@ -177,6 +178,18 @@ func (s *Sink) readAnswer(ctx context.Context, doing string, from, to int, answe
 		return nil, fault.Transientf("%s: the server acknowledged %d, expected %d", doing, stored, want)
 	}
 	return refused, nil
+}
+
+// failedInsert tells a command that was refused for the sake of a document in it from the other failures.
+func (s *Sink) failedInsert(ctx context.Context, doing string, err error) error {
+	var refused mongo.CommandError
+	if ctx.Err() == nil && errors.As(err, &refused) && refused.Code != 0 {
+		code := int(refused.Code)
+		if commandVerdict(code, refused.Message).kind == fault.Poison {
+			return fmt.Errorf("%s: %w", doing, &commandRefusedError{code: code, message: refused.Message})
+		}
+	}
+	return s.failed(ctx, doing, err)
 }
 
 // isIDPattern says whether an E11000 is about the index on _id: keyPattern is {_id: 1}. It stands in the error itself,

@@ -53,14 +53,16 @@ func (s *Sink) burying(n int) string {
 	return fmt.Sprintf("writing %d dead letters to %s.%s", n, s.options.Database, s.options.DeadLetters)
 }
 
-// store inserts documents whose _id says what is in them, so that a taken one is a success.
+// store inserts documents whose _id says what is in them, so that one that is there already is a success.
 func (s *Sink) store(ctx context.Context, docs [][]byte) error {
 	refused, err := s.insert(ctx, s.options.DeadLetters, len(docs), func(i int) []byte { return docs[i] })
 	if err != nil {
 		return err
 	}
+	var ids []taken
 	for _, r := range refused {
 		if r.code == codeDuplicateKey && r.byID {
+			ids = append(ids, newTaken(r.index, r, docs[r.index]))
 			continue
 		}
 		// Nothing is left to do with a letter that cannot be kept but to stop in front of its record.
@@ -70,6 +72,29 @@ func (s *Sink) store(ctx context.Context, docs [][]byte) error {
 				"validator and no unique index but that on _id", s.burying(len(docs)), r.code)
 		}
 		return s.refusedWrite(s.burying(len(docs)), r.code, v)
+	}
+	return s.alreadyBuried(ctx, ids, len(docs))
+}
+
+// alreadyBuried makes sure that what holds the ids are the letters themselves: E11000 says only that the server takes
+// some other _id for the same.
+func (s *Sink) alreadyBuried(ctx context.Context, ids []taken, n int) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	if err := s.lookUp(ctx, s.options.DeadLetters, ids); err != nil {
+		return err
+	}
+	for _, t := range ids {
+		switch {
+		case t.exact:
+		case t.found:
+			return fault.Fatalf(classLetterRefused, "%s: MongoDB takes another _id for that of a dead letter: the collection must "+
+				"have no default collation: name another one in deadLetters.collection", s.burying(n))
+		default:
+			return fault.Transientf("%s: a dead letter found its _id taken and nothing under it: is another program deleting in "+
+				"the collection?", s.burying(n))
+		}
 	}
 	return nil
 }

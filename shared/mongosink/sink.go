@@ -22,8 +22,9 @@ type Sink struct {
 	password string // to be taken out of messages
 	buffers  sync.Pool
 
-	mu     sync.Mutex
-	client *mongo.Client // nil until something is written
+	mu      sync.Mutex
+	client  *mongo.Client // nil until something is written
+	opening *opening      // nil unless the client is on its way
 }
 
 // New checks the options. It opens no connection and looks nothing up. Its errors are Fatal and never hold a credential.
@@ -36,37 +37,6 @@ func New(o Options) (*Sink, error) {
 		return nil, err
 	}
 	return &Sink{options: o, hosts: hosts, password: password}, nil
-}
-
-// Close closes the connections, if there are any. A write after it opens new ones.
-func (s *Sink) Close(ctx context.Context) error {
-	s.mu.Lock()
-	client := s.client
-	s.client = nil
-	s.mu.Unlock()
-	if client == nil {
-		return nil
-	}
-	if err := client.Disconnect(ctx); err != nil {
-		return fault.Transientf("closing the connections to MongoDB at %s: %w", s.hosts, err)
-	}
-	return nil
-}
-
-// connect returns the client, which is kept only if it could be made: the look-up of a mongodb+srv host may fail now
-// and succeed in the next run.
-func (s *Sink) connect() (*mongo.Client, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.client != nil {
-		return s.client, nil
-	}
-	client, err := mongo.Connect(s.options.clientOptions())
-	if err != nil {
-		return nil, fault.Transientf("resolving MongoDB at %s: %s: check the host name and that DNS answers", s.hosts, s.redacted(err))
-	}
-	s.client = client
-	return client, nil
 }
 
 const (
@@ -150,7 +120,7 @@ func (r *result) settle(ctx context.Context, pending []int, refused []refusal) (
 	for _, f := range refused {
 		index := pending[f.index]
 		if f.code == codeDuplicateKey {
-			taken = append(taken, newTaken(index, f, r.writes[index]))
+			taken = append(taken, newTaken(index, f, r.writes[index].Document))
 			continue
 		}
 		v := writeVerdict(f.code)
@@ -162,7 +132,7 @@ func (r *result) settle(ctx context.Context, pending []int, refused []refusal) (
 	if len(taken) == 0 {
 		return nil, nil
 	}
-	if err := r.sink.lookUp(ctx, taken); err != nil {
+	if err := r.sink.lookUp(ctx, r.sink.options.Collection, taken); err != nil {
 		return nil, err
 	}
 	return r.settleTaken(taken), nil

@@ -27,26 +27,27 @@ type taken struct {
 	id      bson.RawValue
 
 	found bool
-	guard bson.RawValue // of the stored document, zero where it has none
+	exact bool          // the stored document's _id has the same bytes
+	guard bson.RawValue // of that document, zero where it has none
 }
 
-func newTaken(index int, f refusal, w record.Write) taken {
-	return taken{index: index, byID: f.byID, message: f.message, id: bson.Raw(w.Document).Lookup(idField)}
+func newTaken(index int, f refusal, doc []byte) taken {
+	return taken{index: index, byID: f.byID, message: f.message, id: bson.Raw(doc).Lookup(idField)}
 }
 
 // maxLookUpBytes bounds the ids of one find: an _id may be as large as a document.
 const maxLookUpBytes = 8 << 20
 
-// lookUp reads the guards of the documents that hold the ids. Reading with majority sees what the refused insert ran
+// lookUp reads the guards of the documents in the collection that hold the ids. Reading with majority sees what the refused insert ran
 // into, because that insert waited for a majority too.
-func (s *Sink) lookUp(ctx context.Context, all []taken) error {
-	client, err := s.connect()
+func (s *Sink) lookUp(ctx context.Context, name string, all []taken) error {
+	client, err := s.connect(ctx)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
-	collection := client.Database(s.options.Database).Collection(s.options.Collection,
+	collection := client.Database(s.options.Database).Collection(name,
 		options.Collection().SetReadConcern(readconcern.Majority()).SetReadPreference(readpref.Primary()))
 
 	for from := 0; from < len(all); {
@@ -56,7 +57,7 @@ func (s *Sink) lookUp(ctx context.Context, all []taken) error {
 			to++
 		}
 		if err := s.findGuards(ctx, collection, all[from:to]); err != nil {
-			return s.failed(ctx, "looking up "+strconv.Itoa(len(all))+" taken ids in "+s.options.String(), err)
+			return s.failed(ctx, "looking up "+strconv.Itoa(len(all))+" taken ids in "+s.options.Database+"."+name, err)
 		}
 		from = to
 	}
@@ -77,20 +78,24 @@ func (s *Sink) findGuards(ctx context.Context, collection *mongo.Collection, all
 	// so none can be taken.
 	err := s.eachGuard(ctx, collection, inFilter(ids), func(id, guard bson.RawValue) {
 		for _, i := range byID[idKey(id)] {
-			all[i].found, all[i].guard = true, guard
+			all[i].found, all[i].exact, all[i].guard = true, true, guard
 		}
 	})
 	if err != nil {
 		return err
 	}
-	// MongoDB compares ids by value, so 1 is taken by 1.0, and by the collation of the collection; the stored one then
-	// has other bytes. It is the document of another record, for the same record has the same bytes.
+	// MongoDB compares ids by value, so 1 is taken by 1.0, and by the collation of a collection that was created after it
+	// was inspected; the stored one then has other bytes. It is no proof, whatever its guard says: two coordinates may be
+	// equal by collation.
 	for i := range all {
 		if all[i].found || !all[i].byID {
 			continue
 		}
-		err := s.eachGuard(ctx, collection, equalFilter(all[i].id), func(_, guard bson.RawValue) {
-			all[i].found, all[i].guard = true, guard
+		err := s.eachGuard(ctx, collection, equalFilter(all[i].id), func(id, guard bson.RawValue) {
+			all[i].found = true
+			if idKey(id) == idKey(all[i].id) { // it came meanwhile
+				all[i].exact, all[i].guard = true, guard
+			}
 		})
 		if err != nil {
 			return err
@@ -107,7 +112,12 @@ func (s *Sink) eachGuard(ctx context.Context, collection *mongo.Collection, filt
 	if err != nil {
 		return err //nolint:wrapcheck // classified by lookUp
 	}
-	defer func() { _ = cursor.Close(context.WithoutCancel(ctx)) }()
+	defer func() {
+		// A server that stopped answering must not keep us beyond ctx; it ends idle cursors by itself.
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+		defer cancel()
+		_ = cursor.Close(bounded)
+	}()
 	for cursor.Next(ctx) {
 		doc := slices.Clone(cursor.Current)
 		visit(doc.Lookup(idField), doc.Lookup(s.options.GuardField))
@@ -136,12 +146,15 @@ func appendValue(dst []byte, key string, v bson.RawValue) []byte {
 	return append(bsoncore.AppendHeader(dst, bsoncore.Type(v.Type), key), v.Value...)
 }
 
-// sameRecord says whether the stored document came from the same record.
+// sameRecord says whether the stored document came from the same record, whose _id always has the same bytes.
 //
 // An _id of the record's own proves nothing, so the guard must be there and name the record. An _id made of coordinates
 // is proof where the stored document has no guard, because such documents have none; a guard of another record means
 // that a record brought these coordinates along as its own _id.
 func (t taken) sameRecord(w record.Write) bool {
+	if !t.exact {
+		return false
+	}
 	stored, ok := readGuard(t.guard)
 	if ok {
 		return stored == origin{w.Guard.Topic, w.Guard.Incarnation, int64(w.Guard.Partition), w.Guard.Offset}
