@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tidemark/tidemark/local/serve"
+	"github.com/tidemark/tidemark/local/terminal"
 )
 
 // options are what a person may choose.
@@ -65,7 +66,7 @@ func run(ctx context.Context, out io.Writer, o options) error {
 	}
 	s.showResults(results)
 	fmt.Fprintf(out, "\neach phase left the same %s documents, byte for byte (count and dbHash); %s in all\n",
-		thousands(o.records), time.Since(began).Round(time.Second))
+		terminal.Thousands(o.records), time.Since(began).Round(time.Second))
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/tidemark/tidemark/local/realpart"
+	"github.com/tidemark/tidemark/local/terminal"
 )
 
 // result is one phase, measured.
@@ -161,5 +162,5 @@ func (w *watch) tell() {
 	total := int64(w.stage.options.records)
 	full := int(min(width, width*w.last.documents/total))
 	fmt.Fprintf(w.stage.out, "%-9s [%s%s] %3d %%  %s/s\n", w.what, strings.Repeat("█", full), strings.Repeat("·", width-full),
-		100*w.last.documents/total, thousands(int(float64(w.last.documents)/time.Since(w.began).Seconds())))
+		100*w.last.documents/total, terminal.Thousands(int(float64(w.last.documents)/time.Since(w.began).Seconds())))
 }

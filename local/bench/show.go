@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/tidemark/tidemark/local/terminal"
 )
 
 // showMachine says what the figures were measured on.
@@ -25,7 +27,7 @@ func (s *stage) showMachine(ctx context.Context) {
 		store = "the Firestore emulator"
 	}
 	fmt.Fprintf(s.out, "%s records of %.0f bytes of JSON in %d partitions; MongoDB %s; checkpoint in %s\n%s, %d CPUs (%s/%s) shared by everything, %s\n",
-		thousands(s.options.records), s.valueSize, shop.Partitions, build.Version, store,
+		terminal.Thousands(s.options.records), s.valueSize, shop.Partitions, build.Version, store,
 		time.Now().Format(time.DateOnly), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
 }
 
@@ -40,7 +42,7 @@ func (s *stage) showResults(results []result) {
 			peak = mebibytes(r.worker)
 		}
 		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", orNone(r.pair), r.what, r.writers, orNone(r.runs),
-			orNone(r.records/max(1, int(r.commands))), thousands(int(r.steady)), thousands(int(float64(r.records)/r.whole.Seconds())),
+			orNone(r.records/max(1, int(r.commands))), terminal.Thousands(int(r.steady)), terminal.Thousands(int(float64(r.records)/r.whole.Seconds())),
 			r.first.Round(10*time.Millisecond), r.whole.Round(10*time.Millisecond),
 			perRecord(r.worker, r.records), peak, perRecord(r.mongod, r.records), perRecord(r.kafka, r.records))
 	}
@@ -101,13 +103,4 @@ func orNone(n int) string {
 		return ""
 	}
 	return strconv.Itoa(n)
-}
-
-// thousands groups digits.
-func thousands(n int) string {
-	text := strconv.Itoa(n)
-	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"testing"
 	"time"
+
+	"github.com/tidemark/tidemark/local/terminal"
 )
 
 func TestRatios_CompareWithinAPair(t *testing.T) {
@@ -33,7 +35,7 @@ func TestRatios_WithoutUsageHaveNoCPU(t *testing.T) {
 func TestThousands(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1_234_567: "1,234,567", -1000: "-1,000", -100: "-100"} {
-		if got := thousands(n); got != want {
+		if got := terminal.Thousands(n); got != want {
 			t.Errorf("%d: got %s, expected %s", n, got, want)
 		}
 	}

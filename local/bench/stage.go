@@ -17,6 +17,7 @@ import (
 
 	"github.com/tidemark/tidemark/local/orders"
 	"github.com/tidemark/tidemark/local/realpart"
+	"github.com/tidemark/tidemark/local/terminal"
 	"github.com/tidemark/tidemark/shared/record"
 )
 
@@ -67,7 +68,7 @@ func (s *stage) start(ctx context.Context) (err error) {
 		return fmt.Errorf("making the log: %w", err)
 	}
 	fmt.Fprintf(s.out, "starting MongoDB and the checkpoint store, producing %s records into Kafka, encoding the documents of the ceiling ...\n",
-		thousands(s.options.records))
+		terminal.Thousands(s.options.records))
 	if s.kafka, err = kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(shop.Partitions, shop.Name)); err != nil {
 		return fmt.Errorf("starting the embedded Kafka: %w", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tidemark/tidemark/local/serve"
+	"github.com/tidemark/tidemark/local/terminal"
 )
 
 func main() {
@@ -60,7 +61,7 @@ func run(ctx context.Context, out io.Writer, n int, stay bool) error {
 	showCalls(out, calls)
 	good := showProof(out, verdicts)
 	stage.showWays(out, stay)
-	fmt.Fprintf(out, "\nmoved %s records in %s, %s of it preparing\n", thousands(n),
+	fmt.Fprintf(out, "\nmoved %s records in %s, %s of it preparing\n", terminal.Thousands(n),
 		time.Since(began).Round(time.Second/10), stage.prepared.Sub(began).Round(time.Second/10))
 	if !good {
 		return errNotProven

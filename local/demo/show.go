@@ -3,9 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
-	"strconv"
 	"text/tabwriter"
 	"time"
+
+	"github.com/tidemark/tidemark/local/terminal"
 )
 
 // showCalls prints a line for each call: where it began and ended, over all partitions, and what it did.
@@ -35,8 +36,8 @@ func showCalls(out io.Writer, calls []called) {
 		for _, rng := range r.Ranges {
 			from, to = from+rng.From, to+rng.DoneTo
 		}
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t\n", i+1, r.Outcome, thousands(int(from)), thousands(int(to)),
-			thousands(int(r.Written)), thousands(int(r.Duplicates)), r.DeadLettered, thousands(int(r.Remaining)), call.took.Round(time.Millisecond))
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t\n", i+1, r.Outcome, terminal.Thousands(int(from)), terminal.Thousands(int(to)),
+			terminal.Thousands(int(r.Written)), terminal.Thousands(int(r.Duplicates)), r.DeadLettered, terminal.Thousands(int(r.Remaining)), call.took.Round(time.Millisecond))
 	}
 	flush()
 	_ = table.Flush() // the terminal's errors are nobody's
@@ -49,7 +50,7 @@ func showProof(out io.Writer, verdicts []verdict) bool {
 	fmt.Fprintln(table, "partition\tin Kafka\tdocuments\tdead letters\tmissing\tdoubled\tdifferent\t")
 	sum := verdict{}
 	for partition, v := range verdicts {
-		fmt.Fprintf(table, "%s/%d\t%s\t%s\t%d\t%d\t%d\t%d\t\n", topic, partition, thousands(v.records), thousands(v.documents),
+		fmt.Fprintf(table, "%s/%d\t%s\t%s\t%d\t%d\t%d\t%d\t\n", topic, partition, terminal.Thousands(v.records), terminal.Thousands(v.documents),
 			v.letters, v.missing, v.doubled, v.different)
 		sum.missing, sum.doubled, sum.different = sum.missing+v.missing, sum.doubled+v.doubled, sum.different+v.different
 	}
@@ -75,13 +76,4 @@ func (s *stage) showWays(out io.Writer, stay bool) {
 	}
 	fmt.Fprintf(out, "  Kafka        %v, topic %s\n  one more run curl -X POST http://%s/Ingest\n  its log      %s\n",
 		s.kafka.ListenAddrs(), topic, s.function.Host, s.log.Name())
-}
-
-// thousands groups digits.
-func thousands(n int) string {
-	text := strconv.Itoa(n)
-	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tidemark/tidemark/local/realpart"
 	"github.com/tidemark/tidemark/local/serve"
+	"github.com/tidemark/tidemark/local/terminal"
 	"github.com/tidemark/tidemark/shared/firecheckpoint"
 	"github.com/tidemark/tidemark/shared/lease"
 	"github.com/tidemark/tidemark/shared/localcheckpoint"
@@ -73,7 +74,7 @@ func (s *stage) start(ctx context.Context, n int) error {
 		return fmt.Errorf("making the log: %w", err)
 	}
 	fmt.Fprintf(s.out, "starting MongoDB and the checkpoint store, and producing %s orders into Kafka (%d partitions) ...\n",
-		thousands(n), partitions)
+		terminal.Thousands(n), partitions)
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
 		s.made, err = produce(groupCtx, s.kafka.ListenAddrs(), n)

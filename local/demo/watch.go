@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/tidemark/tidemark/local/terminal"
 )
 
 // watch shows the progress: a bar, records a second, and the lag of each partition as the checkpoint has it.
@@ -23,7 +23,7 @@ const looks = 100 * time.Millisecond
 
 func newWatch(s *stage) *watch {
 	ctx, cancel := context.WithCancel(context.Background())
-	w := &watch{stage: s, end: cancel, terminal: isTerminal(s.out)}
+	w := &watch{stage: s, end: cancel, terminal: terminal.Is(s.out)}
 	w.ended.Go(func() { w.show(ctx) })
 	return w
 }
@@ -82,7 +82,7 @@ func (w *watch) draw(ctx context.Context, began time.Time) {
 	total, stored := w.stage.made.records(), w.stored(ctx)
 	full := min(width, width*stored/max(total, 1))
 	line := fmt.Sprintf("[%s%s] %3d %%  %s/s  lag %s", strings.Repeat("█", full), strings.Repeat("·", width-full),
-		100*stored/max(total, 1), thousands(int(float64(stored)/time.Since(began).Seconds())), w.lags(ctx))
+		100*stored/max(total, 1), terminal.Thousands(int(float64(stored)/time.Since(began).Seconds())), w.lags(ctx))
 	if w.terminal {
 		fmt.Fprintf(w.stage.out, "\r\x1b[K%s", line)
 		return
@@ -104,14 +104,4 @@ func (w *watch) lags(ctx context.Context) string {
 		lags[partition.ID] = fmt.Sprint(len(w.stage.made[partition.ID]) - int(position.Offset))
 	}
 	return strings.Join(lags, " ")
-}
-
-// isTerminal says whether a line can be drawn over.
-func isTerminal(out io.Writer) bool {
-	file, ok := out.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
