@@ -21,7 +21,7 @@ const (
 // jar of $TIDEMARK_FIRESTORE_JAR or of the Google Cloud SDK. It keeps nothing: Dir is not used.
 func FirestoreEmulator(ctx context.Context, opts Options) (*Process, error) {
 	if host := os.Getenv("FIRESTORE_EMULATOR_HOST"); host != "" {
-		return &Process{Host: host}, nil
+		return running(ctx, "FIRESTORE_EMULATOR_HOST", &Process{Host: host}, host)
 	}
 	jar, err := findEmulatorJar(ctx)
 	if err != nil {

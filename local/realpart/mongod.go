@@ -14,6 +14,7 @@ import (
 	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 const replicaSet = "rs0"
@@ -23,7 +24,11 @@ const replicaSet = "rs0"
 // on with the data in it.
 func Mongod(ctx context.Context, opts Options) (*Process, error) {
 	if uri := os.Getenv("MONGODB_URI"); uri != "" {
-		return &Process{URI: uri}, nil
+		client := options.Client().ApplyURI(uri)
+		if err := client.Validate(); err != nil {
+			return nil, errors.New("MONGODB_URI is set and is no MongoDB URI") // its text may hold a password
+		}
+		return running(ctx, "MONGODB_URI", &Process{URI: uri}, client.Hosts...)
 	}
 	binary, err := mongodBinary(ctx)
 	if err != nil {

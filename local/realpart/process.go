@@ -115,6 +115,21 @@ func launch(opts Options, name string, args ...string) (*Process, error) {
 	return p, nil
 }
 
+// running returns a part that somebody else runs, if one of its hosts can be reached at all.
+func running(ctx context.Context, variable string, p *Process, hosts ...string) (*Process, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	err := errors.New("it names no host")
+	for _, host := range hosts {
+		var conn net.Conn
+		if conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", host); err == nil {
+			_ = conn.Close() // it was only a question
+			return p, nil
+		}
+	}
+	return nil, fmt.Errorf("%s is set, and nothing answers there: %w", variable, err)
+}
+
 // cleanEnviron is this process's environment without what would steer a function: a pipeline that is configured in the
 // shell must not be the one that a demo or a test writes to.
 func cleanEnviron() []string {
