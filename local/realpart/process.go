@@ -121,6 +121,9 @@ func running(ctx context.Context, variable string, p *Process, hosts ...string) 
 	defer cancel()
 	err := errors.New("it names no host")
 	for _, host := range hosts {
+		if _, _, splitErr := net.SplitHostPort(host); splitErr != nil {
+			host = net.JoinHostPort(host, "27017") // MongoDB's default; the emulator's address always has a port
+		}
 		var conn net.Conn
 		if conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", host); err == nil {
 			_ = conn.Close() // it was only a question

@@ -3,7 +3,9 @@ package realpart_test
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,11 +73,29 @@ func TestFirestoreEmulator_WithAJarThatIsNotThere_IsNotFound(t *testing.T) {
 	}
 }
 
-func TestMongod_WithAnAddressInTheEnvironment_StartsNothing(t *testing.T) {
-	t.Setenv("MONGODB_URI", "mongodb://db.example.com/")
-	p, err := realpart.Mongod(t.Context(), realpart.Options{})
-	if err != nil || p.URI != "mongodb://db.example.com/" || p.Started {
-		t.Fatalf("got %+v, %v", p, err)
+func TestParts_WithAnAddressInTheEnvironment_StartNothing(t *testing.T) {
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
 	}
-	p.Stop()
+	host := listener.Addr().String()
+	uri := "mongodb://user:secret@" + host + "/?replicaSet=rs"
+	t.Setenv("MONGODB_URI", uri)
+	t.Setenv("FIRESTORE_EMULATOR_HOST", host)
+	for _, wanted := range []string{"answers", "is gone"} {
+		mongod, err := realpart.Mongod(t.Context(), realpart.Options{})
+		emulator, emulatorErr := realpart.FirestoreEmulator(t.Context(), realpart.Options{})
+		if wanted == "answers" {
+			if err != nil || emulatorErr != nil || mongod.URI != uri || emulator.Host != host || mongod.Started || emulator.Started {
+				t.Errorf("got %v, %v and %v, %v", mongod, err, emulator, emulatorErr)
+			}
+			_ = listener.Close()
+			continue
+		}
+		for _, err := range []error{err, emulatorErr} {
+			if err == nil || errors.Is(err, realpart.ErrNotFound) || strings.Contains(err.Error(), "secret") {
+				t.Errorf("an address where nothing answers ended with %v", err)
+			}
+		}
+	}
 }
