@@ -273,6 +273,9 @@ func hurt(t *testing.T, s scenario, step pulltest.Step, f pulltest.Fault, sum *t
 	for _, problem := range w.complete() {
 		t.Errorf("%s, %s %s: %s", s.name, step, f, problem)
 	}
+	if f == pulltest.Outage && (err == nil || fault.KindOf(err) != fault.Transient) {
+		t.Errorf("%s, %s %s: a part that was away looks like success: %s with %v", s.name, step, f, report.Outcome, err)
+	}
 	if f == pulltest.LeaseLost && err != nil && fault.KindOf(err) != fault.Conflict {
 		t.Errorf("%s, %s %s: ended with %v", s.name, step, f, err)
 	}

@@ -38,6 +38,20 @@ type mover struct {
 	chunks  chan *chunk
 	used    chan *chunk // acknowledged ones, to be filled again
 	readErr error       // what ended the reading; what was read before it is still written
+	// failed is what a writer failed with, cutOff what was under way in one when the time was up.
+	failed, cutOff firstError
+}
+
+// firstError keeps the first error of several goroutines.
+type firstError struct{ err atomic.Pointer[error] }
+
+func (f *firstError) note(err error) { f.err.CompareAndSwap(nil, &err) }
+
+func (f *firstError) get() error {
+	if err := f.err.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // flight is a batch until the last of its records is acknowledged.
@@ -75,10 +89,13 @@ func (r *Runner) move(held *lease.Lane, run *running, plan window.Plan, progress
 	}()
 	group.Go(func() error { return m.commit(ctx, written) })
 	err := group.Wait()
-	if errors.Is(err, context.DeadlineExceeded) && bounded.Err() != nil && held.Context().Err() == nil {
+	if failed := m.failed.get(); failed != nil {
+		return failed
+	}
+	if err != nil && errors.Is(bounded.Err(), context.DeadlineExceeded) && held.Context().Err() == nil {
 		// Time was up before everything that had been read was acknowledged. The rest is the next run's.
 		progress.limited(limitTime)
-		run.cut = err
+		run.cut = m.cutOff.get()
 		return m.readErr
 	}
 	if err != nil {
@@ -108,7 +125,7 @@ func (m *mover) read(ctx context.Context, stop <-chan struct{}) error {
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
-		case err != nil && reading.Err() != nil:
+		case isCutOff(err):
 			return m.cut(ctx, reading)
 		case err != nil:
 			m.readErr = err

@@ -151,6 +151,11 @@ func (m *mover) land(f *flight) {
 func (m *mover) write(ctx context.Context) error {
 	for c := range m.chunks {
 		if err := m.writeChunk(ctx, c); err != nil {
+			if isCutOff(err) {
+				m.cutOff.note(err)
+			} else {
+				m.failed.note(err)
+			}
 			return err
 		}
 	}
