@@ -40,8 +40,8 @@ bench: ## Move N=1000000 records into a real mongod, beside the ceiling, in one 
 	go run ./local/bench -n $(if $(filter command line environment,$(origin N)),$(N),1000000)
 
 .PHONY: emulator
-emulator: ## Serve the functions here and call them by schedule: make emulator CONFIG=pipeline.yaml
-	go run ./local/emulator -config '$(CONFIG)'
+emulator: ## Serve the functions here and call them by schedule: CONFIG=pipeline.yaml PORT=8080 SCHEDULE='* * * * *'
+	@go run ./local/emulator -config '$(CONFIG)' $(if $(PORT),-port $(PORT)) $(if $(SCHEDULE),-schedule '$(SCHEDULE)')
 
 .PHONY: lint
 lint: $(TOOLS)/golangci-lint ## Lint, as CI does

@@ -76,8 +76,12 @@ func answer(w http.ResponseWriter, status int, body any) {
 // lists its problems in one line each.
 func failed(err error) record.Report {
 	text := strings.NewReplacer(":\n", ": ", "\n", "; ").Replace(err.Error())
+	pipeline := ""
+	if unassembled, ok := errors.AsType[*assembleError](err); ok {
+		pipeline = unassembled.pipeline
+	}
 	return record.Report{
-		Outcome: record.Failed, Error: text, ErrorKind: fault.KindOf(err).String(), ErrorClass: fault.ClassOf(err),
+		Pipeline: pipeline, Outcome: record.Failed, Error: text, ErrorKind: fault.KindOf(err).String(), ErrorClass: fault.ClassOf(err),
 		Ranges: []record.RangeReport{}, Gaps: []record.GapReport{},
 	}
 }

@@ -453,7 +453,7 @@ func TestServeHTTP_SIGTERM_EndsTheRunAsPartialAndKeepsWhatWasMoved(t *testing.T)
 	within(t, exited, "the process to exit")
 	got := decodeAnswer(t, recorder)
 	if got.Code != 200 || got.report.Outcome != record.Partial || got.report.LimitedBy != "stop" ||
-		got.report.Written != 10 || got.report.Remaining != 10 {
+		got.report.Written != 10 || *got.report.Remaining != 10 {
 		t.Errorf("%d %+v, want 200 and a partial run that was stopped after 10 of 20", got.Code, got.report)
 	}
 	snap, err := s.store.Load(t.Context(), 0)

@@ -52,7 +52,7 @@ func TestIngest_RealParts_MovesEverythingWindowByWindow(t *testing.T) { //nolint
 	var written, dead int64
 	for range 4 {
 		status, report := post(t, server)
-		got = append(got, outcome{status, report.Outcome, report.Read, report.Remaining})
+		got = append(got, outcome{status, report.Outcome, report.Read, *report.Remaining})
 		written, dead = written+report.Written, dead+report.DeadLettered
 		if report.Error != "" || report.Duplicates != 0 {
 			t.Errorf("run %s: error %q, %d duplicates", report.Run, report.Error, report.Duplicates)

@@ -39,6 +39,23 @@ func build(ctx context.Context, logger *slog.Logger) (*pipeline, error) {
 	if err != nil {
 		return nil, err
 	}
+	p, err := assemble(cfg, logger)
+	if err != nil {
+		return nil, &assembleError{pipeline: cfg.Pipeline, error: err}
+	}
+	return p, nil
+}
+
+// assembleError says whose pipeline could not be assembled, for the log line that an alert goes by.
+type assembleError struct {
+	error
+	pipeline string
+}
+
+func (e *assembleError) Unwrap() error { return e.error }
+
+// assemble makes the parts of a pipeline and puts them together.
+func assemble(cfg config.Config, logger *slog.Logger) (*pipeline, error) {
 	// The runtime's limit is soft; what is left to the resident limit is for what it does not count.
 	debug.SetMemoryLimit(cfg.Run.Limits.Memory / 10 * 8)
 

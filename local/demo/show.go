@@ -36,8 +36,12 @@ func showCalls(out io.Writer, calls []called) {
 		for _, rng := range r.Ranges {
 			from, to = from+rng.From, to+rng.DoneTo
 		}
+		left := "?"
+		if r.Remaining != nil {
+			left = terminal.Thousands(int(*r.Remaining))
+		}
 		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t\n", i+1, r.Outcome, terminal.Thousands(int(from)), terminal.Thousands(int(to)),
-			terminal.Thousands(int(r.Written)), terminal.Thousands(int(r.Duplicates)), r.DeadLettered, terminal.Thousands(int(r.Remaining)), call.took.Round(time.Millisecond))
+			terminal.Thousands(int(r.Written)), terminal.Thousands(int(r.Duplicates)), r.DeadLettered, left, call.took.Round(time.Millisecond))
 	}
 	flush()
 	_ = table.Flush() // the terminal's errors are nobody's

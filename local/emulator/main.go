@@ -53,7 +53,7 @@ func parse(args []string) (options, error) {
 		return o, err //nolint:wrapcheck // the flag package has told it already
 	}
 	if o.config == "" {
-		return o, errors.New("no pipeline: give -config FILE (config.example.yaml shows its form)")
+		return o, errors.New("no pipeline: give -config FILE, or make emulator CONFIG=FILE (README.md shows a local one)")
 	}
 	return o, nil
 }
@@ -80,14 +80,54 @@ func run(args []string) error {
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- serve.Run("127.0.0.1", o.port) }()
+	if err := o.ready(ctx, failed); err != nil {
+		return err
+	}
 	fmt.Printf("serving http://127.0.0.1:%s/Ingest for pipeline %s; Ctrl-C ends\n", o.port, cfg.Pipeline)
 	o.start(ctx, cfg)
 	select {
 	case err := <-failed:
 		return err
 	case <-ctx.Done():
-		return nil
+		stop() // a second Ctrl-C ends at once
+		return drain(failed)
 	}
+}
+
+// ready waits until the functions answer. The first request also makes them listen for SIGTERM.
+func (o options) ready(ctx context.Context, failed <-chan error) error {
+	client := &http.Client{Timeout: time.Second} // who has the port already may not answer at all
+	for {
+		// A port that is taken shows at once, before somebody else's answer is taken for ours.
+		select {
+		case err := <-failed:
+			return fmt.Errorf("%w: give another port: -port, or make emulator PORT=8081", err)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(100 * time.Millisecond):
+		}
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:"+o.port+"/Ingest", nil)
+		if err != nil {
+			return fmt.Errorf("asking the function: %w", err)
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			continue // not up yet
+		}
+		_ = resp.Body.Close() // it is refused, for it is no POST
+		if resp.StatusCode == http.StatusMethodNotAllowed {
+			return nil
+		}
+	}
+}
+
+// drain ends the functions as Cloud Run does: SIGTERM, upon which they finish what is under way and end the process.
+func drain(failed <-chan error) error {
+	fmt.Println("\nstopping: a run under way commits what it has moved (Ctrl-C again ends at once)")
+	if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+		return fmt.Errorf("draining: %w", err)
+	}
+	return <-failed
 }
 
 // start runs one job for each lane.
@@ -126,7 +166,14 @@ func show(attempt scheduler.Attempt) {
 		fmt.Printf("%s %s: %d\n", attempt.Began.Format(time.TimeOnly), attempt.Job, attempt.Status)
 		return
 	}
-	fmt.Printf("%s %s: %d %s, read %d, written %d, duplicates %d, dead letters %d, remaining %d, %s %s\n",
+	remaining := "unknown"
+	if report.Remaining != nil {
+		remaining = fmt.Sprint(*report.Remaining)
+	}
+	fmt.Printf("%s %s: %d %s, read %d, written %d, duplicates %d, dead letters %d, remaining %s, %s %s\n",
 		attempt.Began.Format(time.TimeOnly), attempt.Job, attempt.Status, report.Outcome, report.Read, report.Written,
-		report.Duplicates, report.DeadLettered, report.Remaining, attempt.Duration.Round(time.Millisecond), report.Error)
+		report.Duplicates, report.DeadLettered, remaining, attempt.Duration.Round(time.Millisecond), report.Error)
+	for _, notice := range report.Notices {
+		fmt.Println("         ", notice)
+	}
 }

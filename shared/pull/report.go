@@ -17,8 +17,8 @@ import (
 type running struct {
 	report                    record.Report
 	source, sink, checkpoints part
-	// available counts the offsets that could have been read.
-	available int64
+	// available counts the offsets that could have been read, remaining those of them that were not moved.
+	available, remaining int64
 	// cut is what was cut off by the end of the run's time.
 	cut error
 }
@@ -56,7 +56,8 @@ func (run *running) planned(saved lease.Reading, plan window.Plan) {
 		report.Undecided += undecided
 	}
 	report.Notices = append(report.Notices, plan.Notices...)
-	run.available, report.Remaining = plan.Available, plan.Available
+	run.available, run.remaining = plan.Available, plan.Available
+	report.Remaining = &run.remaining
 	if plan.Limited {
 		report.LimitedBy = "records"
 	}
@@ -67,11 +68,11 @@ func (run *running) moved(progress *progress) {
 	report := &run.report
 	progress.mu.Lock()
 	defer progress.mu.Unlock()
-	report.Remaining = run.available
+	run.remaining = run.available
 	for i := range report.Ranges {
 		rng := &report.Ranges[i]
 		rng.DoneTo = progress.lines[record.Partition{Topic: rng.Topic, ID: rng.Partition}].done
-		report.Remaining -= rng.DoneTo - rng.From
+		run.remaining -= rng.DoneTo - rng.From
 	}
 	report.Read, report.Written = progress.read, progress.written
 	report.Duplicates, report.DeadLettered = progress.duplicates, progress.deadLettered
@@ -84,7 +85,7 @@ func (run *running) moved(progress *progress) {
 	if progress.limitedBy != "" {
 		report.LimitedBy = progress.limitedBy
 	}
-	if report.Remaining == 0 {
+	if run.remaining == 0 {
 		report.LimitedBy = "" // a limit that was reached with the last record limited nothing
 	}
 }
@@ -143,7 +144,7 @@ func (run *running) judge() error {
 		if cut == nil {
 			cut = errors.New("kafka yielded nothing")
 		}
-		return fault.Transientf("none of %d offsets could be moved in the run's time: %w", report.Remaining, cut)
+		return fault.Transientf("none of %d offsets could be moved in the run's time: %w", run.remaining, cut)
 	}
 	if run.cut != nil {
 		run.notice("the run's time was up: " + run.cut.Error())
@@ -155,7 +156,7 @@ func (run *running) close() {
 	report := &run.report
 	report.DurationMs = time.Since(report.StartedAt).Milliseconds()
 	known := report.Outcome == record.Done || report.Outcome == record.Idle || report.Outcome == record.Partial
-	if known && report.Remaining == 0 && report.Unanswered == 0 {
+	if known && run.remaining == 0 && report.Unanswered == 0 {
 		none := 0.0
 		report.OldestUnprocessedAgeSeconds = &none
 	}

@@ -117,6 +117,9 @@ func TestRun_Paused_AsksKafkaNothing(t *testing.T) {
 		if counts := inject.Counts(); len(counts) != 1 {
 			t.Errorf("the effects of a paused run are %v", counts)
 		}
+		if report.Remaining != nil {
+			t.Errorf("%d remain, says a run that did not ask Kafka", *report.Remaining)
+		}
 	})
 }
 
@@ -158,8 +161,8 @@ func TestRun_ByteLimit_EndsAsPartialAndGoesOn(t *testing.T) {
 		w.settings.MaxRecords, w.settings.MaxBytes = 0, 60
 		report := w.mustRun()
 		wantOutcome(t, report, record.Partial, "bytes")
-		if report.Read == 0 || report.Remaining == 0 {
-			t.Errorf("read %d, remaining %d", report.Read, report.Remaining)
+		if report.Read == 0 || *report.Remaining == 0 {
+			t.Errorf("read %d, remaining %d", report.Read, *report.Remaining)
 		}
 		w.quiet()
 		for _, problem := range w.complete() {

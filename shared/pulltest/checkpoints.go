@@ -536,7 +536,7 @@ func report(run string) record.Report {
 	return record.Report{
 		Run: run, Pipeline: "orders", Outcome: record.Partial, StartedFrom: "checkpoint", LimitedBy: "time",
 		Ranges: []record.RangeReport{{Topic: "orders", Partition: 3, From: 1200, To: 1<<53 + 1, DoneTo: 1300, LogEnd: 1<<53 + 1}},
-		Read:   100, Written: 99, DeadLettered: 1, Remaining: 700, OldestUnprocessedAgeSeconds: &age,
+		Read:   100, Written: 99, DeadLettered: 1, Remaining: new(int64(700)), OldestUnprocessedAgeSeconds: &age,
 		Gaps:    []record.GapReport{{Topic: "orders", Partition: 3, From: 10, To: 1000, Reason: "offset-before-log-start"}},
 		Notices: []string{"startingOffsets was changed"}, StartedAt: moment(5), DurationMs: 1234,
 	}

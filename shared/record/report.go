@@ -35,8 +35,9 @@ type Report struct {
 	Undecided int64 `json:"undecided"`
 	// Unanswered counts known partitions of which Kafka said nothing: what they hold is not in Remaining.
 	Unanswered int `json:"unanswered,omitempty"`
-	// Remaining counts offsets that were in the log when the run began and are still to be read.
-	Remaining int64 `json:"remaining"`
+	// Remaining counts offsets that were in the log when the run began and are still to be read, null where Kafka was
+	// not asked.
+	Remaining *int64 `json:"remaining"`
 	// OldestUnprocessedAgeSeconds is null where it is not known, 0 where nothing is left.
 	OldestUnprocessedAgeSeconds *float64 `json:"oldestUnprocessedAgeSeconds"`
 	// LimitedBy says what ended a partial run: records, bytes, time or stop.

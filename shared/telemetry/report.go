@@ -35,7 +35,7 @@ func LogReport(ctx context.Context, logger *slog.Logger, report record.Report) {
 		slog.Int64("filtered", report.Filtered),
 		slog.Int64("undecided", report.Undecided),
 		slog.Int("unanswered", report.Unanswered),
-		slog.Int64("remaining", report.Remaining),
+		slog.Any("remaining", report.Remaining),
 	}
 	// An age that is not known is null, as in the report, so that a metric over the lines does not take it for zero.
 	attrs = append(attrs, slog.Any("oldest_unprocessed_age_seconds", report.OldestUnprocessedAgeSeconds))

@@ -140,7 +140,7 @@ func full() record.Report {
 		Ranges: []record.RangeReport{{Topic: "orders", Partition: 3, From: 10, To: 20, DoneTo: 15, LogEnd: 30}},
 		Read:   5, Written: 3, Duplicates: 1, DeadLettered: 1, Filtered: 7,
 		Gaps:      []record.GapReport{{Topic: "orders", Partition: 3, From: 4, To: 10, Reason: "offset-before-log-start"}},
-		Undecided: 8, Unanswered: 2, Remaining: 15, OldestUnprocessedAgeSeconds: &age, LimitedBy: "time", DurationMs: 99,
+		Undecided: 8, Unanswered: 2, Remaining: new(int64(15)), OldestUnprocessedAgeSeconds: &age, LimitedBy: "time", DurationMs: 99,
 		Notices: []string{"a notice"}, Error: "an error", ErrorKind: "transient", ErrorClass: "a-class",
 		StartedAt: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
 	}
