@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -78,6 +79,6 @@ func (s *stage) showWays(out io.Writer, stay bool) {
 	} else {
 		fmt.Fprintf(out, "  checkpoint   cat %s/%s/lanes/0.json\n", s.checkpointDir(), pipelineName)
 	}
-	fmt.Fprintf(out, "  Kafka        %v, topic %s\n  one more run curl -X POST http://%s/Ingest\n  its log      %s\n",
-		s.kafka.ListenAddrs(), topic, s.function.Host, s.log.Name())
+	fmt.Fprintf(out, "  Kafka        %s, topic %s\n  one more run curl -X POST http://%s/Ingest\n  its log      %s\n",
+		strings.Join(s.kafka.ListenAddrs(), ","), topic, s.function.Host, s.log.Name())
 }

@@ -471,6 +471,20 @@ func TestRun_CheckpointOfSomethingElse_IsRefusedWithTheDifference(t *testing.T) 
 	}
 }
 
+func TestRun_NegativeOffsetByHand_IsNotTakenForLoss(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, w *world) {
+		w.settings.ResumeAfterLoss = true
+		w.mustRun()
+		w.edit(func(doc *record.Checkpoint) { doc.Offsets[record.Partition{Topic: "orders", ID: 1}] = record.Position{Offset: -5} })
+		report, err := w.run(clean())
+		wantFatal(t, err, "checkpoint-corrupt", "orders/1", "-5")
+		if len(report.Gaps) != 0 {
+			t.Errorf("a gap was made of it: %v", report.Gaps)
+		}
+	})
+}
+
 func TestRun_PartitionNoLongerAssigned_IsNotMissed(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, w *world) {
