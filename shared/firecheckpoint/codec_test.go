@@ -79,6 +79,9 @@ func TestDecode_BrokenDocument_NamesDocumentAndField(t *testing.T) {
 		{"partition too large", func(m map[string]any) { m["offsets"].(map[string]any)["orders/2147483648"] = map[string]any{} }, "is not topic/partition"},
 		{"epoch too large", func(m map[string]any) { inner(m, "offsets", "orders/3")["leaderEpoch"] = int64(1) << 31 }, "too large"},
 		{"list of numbers", func(m map[string]any) { m["gaps"] = []any{int64(1)} }, "gaps[0] is no map"},
+		{"negative offset", func(m map[string]any) { inner(m, "offsets", "orders/3")["offset"] = int64(-5) }, "offsets.orders/3.offset is -5"},
+		{"no lanes", func(m map[string]any) { m["lanes"] = int64(0) }, "lanes is 0"},
+		{"gap backwards", func(m map[string]any) { m["gaps"].([]any)[0].(map[string]any)["from"] = int64(1001) }, "gaps[0].from is 1001, beyond its to, which is 1000"},
 		{"schema deleted", func(m map[string]any) { delete(m, "schema") }, "schema is missing"},
 		{"schema 0", func(m map[string]any) { m["schema"] = int64(0) }, "schema 0 never existed"},
 	}

@@ -31,6 +31,9 @@ func decode(name string, fields map[string]any) (record.Checkpoint, error) {
 	if top.errs.first != nil {
 		return record.Checkpoint{}, corrupt(name, top.errs.first)
 	}
+	if err := doc.Check(); err != nil {
+		return record.Checkpoint{}, corrupt(name, err)
+	}
 	return doc, nil
 }
 

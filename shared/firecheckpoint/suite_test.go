@@ -3,6 +3,7 @@ package firecheckpoint_test
 import (
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"strings"
 	"sync"
 	"testing"
@@ -22,7 +23,14 @@ import (
 
 func TestMain(m *testing.M) { realtest.Main(m) }
 
-const project = "firecheckpoint-test"
+// projectOf gives each test a project of its own: the emulator's transactions wait for each other within one, for up to
+// two seconds, and then give up.
+func projectOf(t *testing.T) string {
+	t.Helper()
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(t.Name())) // a hash never fails to write
+	return fmt.Sprintf("test-%08x", h.Sum32())
+}
 
 func TestConformance_CheckpointsInFirestore(t *testing.T) {
 	t.Parallel()
@@ -39,7 +47,7 @@ func emulator(t *testing.T) string {
 	t.Helper()
 	host := realtest.Firestore(t)
 	warmed.Do(func() {
-		store, err := firecheckpoint.New(firecheckpoint.Options{Project: project, Pipeline: "warm-up", Emulator: host})
+		store, err := firecheckpoint.New(firecheckpoint.Options{Project: "warm-up", Pipeline: "warm-up", Emulator: host})
 		must(t, err)
 		defer func() { must(t, store.Close()) }()
 		for range 10 { // of up to ten seconds each
@@ -62,7 +70,7 @@ func pipelineOf(t *testing.T) string {
 func newStore(t *testing.T, options ...grpc.DialOption) *firecheckpoint.Store {
 	t.Helper()
 	store, err := firecheckpoint.New(firecheckpoint.Options{
-		Project: project, Pipeline: pipelineOf(t), RunTTL: 24 * time.Hour,
+		Project: projectOf(t), Pipeline: pipelineOf(t), RunTTL: 24 * time.Hour,
 		Emulator: emulator(t), DialOptions: options,
 	})
 	must(t, err)
@@ -79,7 +87,7 @@ func newClient(t *testing.T) *firestore.Client {
 	t.Helper()
 	conn, err := grpc.NewClient(emulator(t), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	must(t, err)
-	client, err := firestore.NewClient(t.Context(), project, option.WithGRPCConn(conn))
+	client, err := firestore.NewClient(t.Context(), projectOf(t), option.WithGRPCConn(conn))
 	must(t, err)
 	t.Cleanup(func() { must(t, client.Close()) })
 	return client

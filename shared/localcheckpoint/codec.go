@@ -41,6 +41,9 @@ func decode(name string, text []byte) (record.Checkpoint, error) {
 	if err != nil {
 		return record.Checkpoint{}, corrupt(name, where(text, err))
 	}
+	if err := doc.Check(); err != nil {
+		return record.Checkpoint{}, corrupt(name, err)
+	}
 	return doc, nil
 }
 

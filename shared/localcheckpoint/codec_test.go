@@ -75,6 +75,9 @@ func TestDecode_BrokenFile_NamesFileAndField(t *testing.T) {
 		{"no time", `"expiresAt": "2026-03-14T15:09:26.535897Z"`, `"expiresAt": "yesterday"`, "yesterday"},
 		{"key without partition", `"payments.eu/0": {` + "\n" + `      "offset"`, `"payments.eu": {` + "\n" + `      "offset"`, `"payments.eu" is not topic/partition`},
 		{"second spelling", `"payments.eu/0": {` + "\n" + `      "offset"`, `"payments.eu/00": {` + "\n" + `      "offset"`, "partition number"},
+		{"negative offset", `"offset": 9007199254740993`, `"offset": -5`, "offsets.orders/3.offset is -5"},
+		{"no lanes", `"lanes": 2`, `"lanes": 0`, "lanes is 0"},
+		{"gap backwards", `"from": 10,`, `"from": 1001,`, "gaps[0].from is 1001, beyond its to, which is 1000"},
 		{"schema deleted", `"schema": 1,`, ``, "schema 0 never existed"},
 		{"half a file", `"identity": {`, "\x00", "line 13"},
 	}

@@ -29,13 +29,6 @@ func (r *Runner) checkFits(checkpoint record.Checkpoint, log record.Log) error {
 	if checkpoint.Lanes == 0 {
 		return nil // a first run
 	}
-	for partition, position := range checkpoint.Offsets {
-		if position.Offset < 0 {
-			// Taken as it is, it would look like records that retention deleted.
-			return fault.Fatalf("checkpoint-corrupt", "%s: the checkpoint of lane %d has the offset %d: an offset is 0 or more. "+
-				"Correct it in the lane's document", partition, checkpoint.Lane, position.Offset)
-		}
-	}
 	if checkpoint.Lanes != r.Lanes || checkpoint.Layout != r.Layout {
 		return fault.Fatalf("lanes-changed", "pipeline %s is laid out in %d lanes (layout %d) and the config says %d (layout %d). "+
 			"Lanes cannot be changed by this version: set run.lanes to %d and run.layout to %d",

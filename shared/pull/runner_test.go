@@ -476,7 +476,9 @@ func TestRun_NegativeOffsetByHand_IsNotTakenForLoss(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		w.settings.ResumeAfterLoss = true
 		w.mustRun()
-		w.edit(func(doc *record.Checkpoint) { doc.Offsets[record.Partition{Topic: "orders", ID: 1}] = record.Position{Offset: -5} })
+		w.edit(func(doc *record.Checkpoint) {
+			doc.Offsets[record.Partition{Topic: "orders", ID: 1}] = record.Position{Offset: -5}
+		})
 		report, err := w.run(clean())
 		wantFatal(t, err, "checkpoint-corrupt", "orders/1", "-5")
 		if len(report.Gaps) != 0 {
