@@ -112,7 +112,7 @@ func buildSource(cfg config.Config) (*kafkasource.Source, error) {
 		Brokers: cfg.Kafka.BootstrapServers, Topics: cfg.Source.Subscribe, Assign: cfg.Source.Assign,
 		ReadUncommitted: cfg.Source.IsolationLevel == "read_uncommitted", FetchWait: cfg.Kafka.FetchWait,
 		ClientID: "tidemark-" + cfg.Pipeline,
-		// A response is held while its batches are decoded one by one: an eighth of the memory, and a single batch may
+		// A response is held while its batches are decoded one by one: a sixteenth of the memory, and a single batch may
 		// take half of it.
 		FetchBytes: int32(min(cfg.Run.Limits.Memory/16, 16<<20)), MaxBatchBytes: int32(min(cfg.Run.Limits.Memory/2, 512<<20)),
 	}

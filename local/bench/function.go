@@ -53,7 +53,7 @@ func (s *stage) measureFunction(ctx context.Context, pair int) (result, error) {
 
 // startFunction starts a function process for a pipeline.
 func (s *stage) startFunction(ctx context.Context, pipeline, limits string, env ...string) (*realpart.Process, error) {
-	env = append(env, "TIDEMARK_CONFIG_INLINE="+s.config(pipeline, limits), "TIDEMARK_CONFIG=")
+	env = append(env, "TIDEMARK_CONFIG_INLINE="+s.config(pipeline, limits))
 	if s.firestore != nil {
 		env = append(env, "FIRESTORE_EMULATOR_HOST="+s.firestore.Host)
 	}

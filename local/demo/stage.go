@@ -120,7 +120,7 @@ func (s *stage) checkpointDir() string { return filepath.Join(s.dir, "checkpoint
 
 // startFunction starts the function process: this program again, under the functions framework.
 func (s *stage) startFunction(ctx context.Context) (err error) {
-	s.function, err = serve.Child(ctx, s.log, "TIDEMARK_CONFIG_INLINE="+s.config(), "TIDEMARK_CONFIG=")
+	s.function, err = serve.Child(ctx, s.log, "TIDEMARK_CONFIG_INLINE="+s.config())
 	return err
 }
 

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tidemark/tidemark/shared/fault"
-	"github.com/tidemark/tidemark/shared/lease"
 	"github.com/tidemark/tidemark/shared/record"
 	"github.com/tidemark/tidemark/shared/window"
 )
@@ -34,10 +33,10 @@ func (r *Runner) begin(lane int) *running {
 }
 
 // planned notes what the window is.
-func (run *running) planned(saved lease.Reading, plan window.Plan) {
+func (run *running) planned(checkpoint record.Checkpoint, plan window.Plan) {
 	report := &run.report
 	report.StartedFrom = "checkpoint"
-	if len(plan.FirstRun) > 0 && len(saved.Checkpoint().Offsets) == 0 {
+	if len(plan.FirstRun) > 0 && len(checkpoint.Offsets) == 0 {
 		report.StartedFrom = "startingOffsets"
 	}
 	report.Unanswered = len(plan.Missing)

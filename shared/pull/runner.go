@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/tidemark/tidemark/shared/fault"
 	"github.com/tidemark/tidemark/shared/lease"
@@ -38,22 +39,23 @@ func (r *Runner) Run(ctx context.Context, lane int, stop <-chan struct{}) (recor
 	if err != nil {
 		return run.end(ctx, err)
 	}
-	if saved.Checkpoint().Paused {
+	checkpoint := saved.Checkpoint()
+	if checkpoint.Paused {
 		return run.as(record.Paused)
 	}
-	log, err := r.askBounds(ctx, run, saved)
+	log, err := r.askBounds(ctx, run, checkpoint)
 	if err != nil {
 		return run.end(ctx, err)
 	}
-	if err := r.checkFits(saved.Checkpoint(), log); err != nil {
+	if err := r.checkFits(checkpoint, log); err != nil {
 		return run.end(ctx, err)
 	}
-	plan, err := window.Make(r.planning(saved, log, lane))
+	plan, err := window.Make(r.planning(checkpoint, saved.Now(), log, lane))
 	if err != nil {
 		return run.end(ctx, fmt.Errorf("planning: %w", err))
 	}
-	run.planned(saved, plan)
-	run.report.Notices = append(run.report.Notices, r.notices(saved.Checkpoint())...)
+	run.planned(checkpoint, plan)
+	run.report.Notices = append(run.report.Notices, r.notices(checkpoint)...)
 	if plan.Idle() {
 		return run.as(record.Idle)
 	}
@@ -61,7 +63,7 @@ func (r *Runner) Run(ctx context.Context, lane int, stop <-chan struct{}) (recor
 	if err != nil {
 		return run.end(ctx, err)
 	}
-	progress := newProgress(plan, r.newRejects(saved.Checkpoint().Rejects), saved.Now)
+	progress := newProgress(plan, r.newRejects(checkpoint.Rejects), saved.Now)
 	err = r.move(held, run, plan, progress, stop)
 	if err == nil {
 		err = r.checkTopics(held.Context(), run, progress)
@@ -80,8 +82,7 @@ func (r *Runner) readCheckpoint(ctx context.Context, run *running) (reading leas
 
 // askBounds asks Kafka between which offsets the lane's partitions can be read. Positions of a topic that was
 // recreated mean nothing in its new log, so they are dropped and the question is asked again.
-func (r *Runner) askBounds(ctx context.Context, run *running, saved lease.Reading) (record.Log, error) {
-	checkpoint := saved.Checkpoint()
+func (r *Runner) askBounds(ctx context.Context, run *running, checkpoint record.Checkpoint) (record.Log, error) {
 	query := r.query(checkpoint)
 	log, err := r.bounds(ctx, run, query)
 	if err != nil {
@@ -127,9 +128,9 @@ func (r *Runner) query(checkpoint record.Checkpoint) record.BoundsQuery {
 	return query
 }
 
-func (r *Runner) planning(saved lease.Reading, log record.Log, lane int) window.Input {
+func (r *Runner) planning(checkpoint record.Checkpoint, now time.Time, log record.Log, lane int) window.Input {
 	return window.Input{
-		Now: saved.Now(), Checkpoint: saved.Checkpoint(), Log: log, Topics: r.Topics,
+		Now: now, Checkpoint: checkpoint, Log: log, Topics: r.Topics,
 		Owns:     func(p record.Partition) bool { return r.reads(p) && p.Lane(r.Lanes) == lane },
 		Starting: r.Starting, Resume: r.ResumeAfterLoss,
 		MaxRecords: r.MaxRecords, MinPerPartition: r.MinPerPartition,
