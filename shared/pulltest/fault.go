@@ -226,6 +226,9 @@ func (s *faultySink) Write(ctx context.Context, writes []record.Write) (result r
 	return result, err
 }
 
+// Order has no effect that could go wrong.
+func (s *faultySink) Order(w record.Write) (uint64, bool) { return s.inner.Order(w) }
+
 func (s *faultySink) Bury(ctx context.Context, run string, letters []record.DeadLetter) error {
 	return s.do(ctx, EffectBury, func(ctx context.Context) error { return s.inner.Bury(ctx, run, letters) })
 }

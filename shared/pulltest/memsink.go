@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strings"
 	"sync"
@@ -73,6 +74,16 @@ func (s *MemSink) Write(ctx context.Context, writes []record.Write) (record.Writ
 		}
 	}
 	return r, nil
+}
+
+// Order implements pull.Sink. An _id of coordinates has no other record to be ordered with.
+func (s *MemSink) Order(w record.Write) (uint64, bool) {
+	if !w.OwnID {
+		return 0, false
+	}
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(valueKey(bson.Raw(w.Document).Lookup("_id")))) // a hash never fails to write
+	return hash.Sum64(), true
 }
 
 // insert returns whether the document was stored, else why it is refused; no class means that it is there already.

@@ -77,13 +77,38 @@ type Guard struct {
 	Timestamp   int64
 }
 
-// Write is one document to be written, made of one record.
+// Mode is what a pipeline does with the documents of its records.
+type Mode string
+
+// The modes. In insert the first document of an _id stays; in the others, which are called keyed, the newest record of
+// an _id decides: upsert replaces the whole document, update sets its top-level fields and leaves the others.
+const (
+	Insert Mode = "insert"
+	Upsert Mode = "upsert"
+	Update Mode = "update"
+)
+
+// Op is what one write does.
+type Op uint8
+
+const (
+	// Put stores the document, in the way of the pipeline's mode.
+	Put Op = iota
+	// Delete removes the document of the _id, if it is older. Its own Document holds _id and guard only.
+	Delete
+	// Skip does nothing: the config drops such records. It has no Document and is counted as filtered.
+	Skip
+)
+
+// Write is what becomes of one record.
 type Write struct {
+	Op Op
 	// Record is the source; it is kept because the server may still refuse the document.
 	Record Record
 	// Guard is the origin, also where it is not stored in the document.
 	Guard Guard
-	// Document is the whole BSON document as it is stored: _id first, then the value's fields, metadata and the guard.
+	// Document is a BSON document: _id first, then the value's fields, metadata and, where OwnID is set or the value had
+	// a field of that name, the guard as the last field. It is stored as it is, or in update its fields are set.
 	Document []byte
 	// OwnID says that the _id is not made of coordinates, so that a taken _id proves nothing by itself.
 	OwnID bool
@@ -102,7 +127,8 @@ type DeadLetter struct {
 
 // WriteResult says what became of a list of writes that was acknowledged as a whole.
 type WriteResult struct {
-	// Written were stored by this call, Duplicates had been there already.
+	// Written were stored by this call, or made void by a newer record of the same _id in it. Duplicates had been there
+	// already, or something newer had.
 	Written, Duplicates int64
 	// Ignored were dropped because the config says so (onDuplicate: ignore).
 	Ignored int64
