@@ -31,8 +31,8 @@ mutate: ## Put deliberate bugs into the run; each must be caught by its tests
 
 .PHONY: fuzz
 fuzz: ## Fuzz every decoder, FUZZTIME each (20s)
-	@set -e; for target in $$(grep -rhoE 'func Fuzz[A-Za-z]+' --include=*_test.go shared | sed 's/func //' | sort -u); do \
-	  for dir in $$(grep -rlE "func $$target\(" --include=*_test.go shared | xargs -n1 dirname | sort -u); do \
+	@set -e; for target in $$(grep -rhoE 'func Fuzz[A-Za-z]+' --include=*_test.go shared functions | sed 's/func //' | sort -u); do \
+	  for dir in $$(grep -rlE "func $$target\(" --include=*_test.go shared functions | xargs -n1 dirname | sort -u); do \
 	    echo "$$dir $$target"; go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(or $(FUZZTIME),20s) -fuzzminimizetime 20x ./$$dir; done; done
 
 .PHONY: bench

@@ -8,9 +8,10 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 )
 
-// maxBody bounds a call's body: it holds at most a lane.
+// maxBody bounds a call's body: it holds at most a lane, and what an event wraps around it.
 const maxBody = 64 << 10
 
 // call is what Cloud Scheduler sends: an empty body is lane 0.
@@ -26,7 +27,18 @@ type badCall struct {
 
 func (e *badCall) Error() string { return e.reason }
 
-// decode reads a call, strictly: a misspelt lane must not become lane 0.
+const (
+	asCall   = `send nothing, or JSON such as {"lane":0}`
+	keyLane  = "lane"
+	keyEvent = "message" // what a Pub/Sub push holds and a call does not
+)
+
+func notACall(format string, args ...any) error {
+	return &badCall{http.StatusBadRequest, fmt.Sprintf(format, args...) + ": " + asCall}
+}
+
+// decode reads a call, strictly: a misspelt lane must not become lane 0. The call is the body itself, the data of a
+// Pub/Sub push, or the data of a CloudEvent, which may in turn be a Pub/Sub push, as Eventarc sends it.
 func decode(w http.ResponseWriter, r *http.Request) (call, error) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
@@ -36,42 +48,96 @@ func decode(w http.ResponseWriter, r *http.Request) (call, error) {
 	if err != nil {
 		return call{}, &badCall{http.StatusBadRequest, fmt.Sprintf("the body could not be read, or is over %d bytes", maxBody)}
 	}
-	if len(body) == 0 {
-		return call{}, nil
+	if body, err = eventData(r.Header, body); err != nil {
+		return call{}, err
 	}
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	decoder.UseNumber()
-	called, ok := decodeObject(decoder)
-	if !ok {
-		return call{}, &badCall{http.StatusBadRequest, `the body is not a call: send nothing, or JSON such as {"lane":0}`}
+	fields, err := object("the body", body)
+	if err != nil {
+		return call{}, err
 	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return call{}, &badCall{http.StatusBadRequest, `the body holds more than one call: send nothing, or JSON such as {"lane":0}`}
+	if _, push := fields[keyEvent]; push {
+		if fields, err = pushed(fields); err != nil {
+			return call{}, err
+		}
+	}
+	return decodeCall(fields)
+}
+
+func decodeCall(fields map[string]json.RawMessage) (call, error) {
+	var called call
+	for name, value := range fields {
+		if name != keyLane {
+			return call{}, notACall("the call has the unknown field %s", quote(name))
+		}
+		lane, err := strconv.Atoi(string(value)) // a null, which is what a forgotten variable becomes, is no number
+		if err != nil {
+			return call{}, notACall("the lane is no whole number")
+		}
+		called.Lane = lane
 	}
 	return called, nil
 }
 
-// decodeObject reads an object token by token: into a struct, encoding/json takes "LANE" for "lane" and the last of
-// two lanes. A null, which is what a forgotten variable becomes, is no number.
-func decodeObject(decoder *json.Decoder) (call, bool) {
-	called, seen := call{}, false
+// pushed returns the call in a Pub/Sub push (https://cloud.google.com/pubsub/docs/push, "wrapped"): message.data is
+// base64, and absent where the message has none. What else is in it is not ours.
+func pushed(push map[string]json.RawMessage) (map[string]json.RawMessage, error) {
+	if _, both := push[keyLane]; both {
+		return nil, notACall("the body is a call and a Pub/Sub message at once")
+	}
+	message, err := object("the Pub/Sub message", push[keyEvent])
+	if err != nil {
+		return nil, err
+	}
+	var data []byte
+	if encoded, given := message["data"]; given {
+		if err := json.Unmarshal(encoded, &data); err != nil {
+			return nil, notACall("the data of the Pub/Sub message is not base64")
+		}
+	}
+	return object("the data of the Pub/Sub message", data)
+}
+
+// object reads a JSON object field by field: into a struct, encoding/json takes "LANE" for "lane" and the last of two
+// lanes. Nothing at all is an object without fields.
+func object(what string, text []byte) (map[string]json.RawMessage, error) {
+	fields := map[string]json.RawMessage{}
+	if len(text) == 0 {
+		return fields, nil
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
 	if begin, err := decoder.Token(); err != nil || begin != json.Delim('{') {
-		return call{}, false
+		return nil, notACall("%s is not a call", what)
 	}
 	for decoder.More() {
-		if key, err := decoder.Token(); err != nil || key != "lane" || seen {
-			return call{}, false
+		token, err := decoder.Token()
+		name, isName := token.(string)
+		var value json.RawMessage
+		if err == nil && isName {
+			err = decoder.Decode(&value)
 		}
-		seen = true
-		value, err := decoder.Token()
-		number, ok := value.(json.Number)
-		if err != nil || !ok {
-			return call{}, false
+		if err != nil || !isName {
+			return nil, notACall("%s is not a call", what)
 		}
-		if called.Lane, err = strconv.Atoi(number.String()); err != nil {
-			return call{}, false
+		if _, twice := fields[name]; twice {
+			return nil, notACall("%s has the field %s twice", what, quote(name))
 		}
+		fields[name] = value
 	}
-	_, err := decoder.Token() // the closing brace
-	return called, err == nil
+	if _, err := decoder.Token(); err != nil { // the closing brace
+		return nil, notACall("%s is not a call", what)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, notACall("%s holds more than one call", what)
+	}
+	return fields, nil
+}
+
+const maxQuoted = 40
+
+// quote shows what a caller sent as one short word in quotes.
+func quote(s string) string {
+	if len(s) > maxQuoted {
+		s = strings.ToValidUTF8(s[:maxQuoted], "") + "…"
+	}
+	return strconv.Quote(s)
 }
