@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -61,7 +62,7 @@ func newStand(t *testing.T) *stand {
 	for i := range 40 {
 		s.source.Produce("orders", int32(i%2), record.Record{Value: fmt.Appendf(nil, `{"n":%d}`, i)})
 	}
-	logger := telemetry.NewLogger(s.log, "")
+	logger := telemetry.NewLogger(s.log, "", slog.LevelInfo)
 	s.runner = &pull.Runner{
 		Settings: pull.Settings{
 			Pipeline: "orders", Topics: []string{"orders"}, Lanes: 2, Layout: 1, Identity: map[string]string{"sink": "shop.orders"},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -213,7 +214,7 @@ func (w *world) watched(t *testing.T, s setup, c *counters) *function {
 	if err != nil {
 		t.Fatal(err)
 	}
-	logger := telemetry.NewLogger(&lines{}, "")
+	logger := telemetry.NewLogger(&lines{}, "", slog.LevelInfo)
 	p := &pipeline{deadline: cfg.Run.Deadline, runner: &pull.Runner{
 		Settings: settings(cfg), Source: source{reader}, Converter: mapper, Sink: sink, Checkpoints: store,
 		NewRunID: newRunID, Logger: logger,

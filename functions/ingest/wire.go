@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/tidemark/tidemark/shared/config"
@@ -27,10 +28,27 @@ import (
 )
 
 func newFunction() *function {
-	logger := telemetry.NewLogger(os.Stdout, os.Getenv("GOOGLE_CLOUD_PROJECT"))
+	level, known := logLevel(os.Getenv(levelVariable))
+	logger := telemetry.NewLogger(os.Stdout, os.Getenv("GOOGLE_CLOUD_PROJECT"), level)
+	if !known {
+		logger.Warn(levelVariable + " is neither debug nor info: info is used")
+	}
 	return &function{logger: logger, service: service{build: func(ctx context.Context) (*pipeline, error) {
 		return build(ctx, logger)
 	}}}
+}
+
+// levelVariable sets what is logged: info (the default) is one line a run, debug adds one for each phase of it.
+const levelVariable = "LOG_LEVEL"
+
+func logLevel(text string) (level slog.Level, known bool) {
+	switch strings.ToLower(text) {
+	case "debug":
+		return slog.LevelDebug, true
+	case "", "info":
+		return slog.LevelInfo, true
+	}
+	return slog.LevelInfo, false
 }
 
 // build makes a pipeline of the configuration. It opens no connection: that is the runs' to do, as far as they need it.

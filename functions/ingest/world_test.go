@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"slices"
@@ -163,7 +164,7 @@ func (w *world) wire(t *testing.T, s setup) (*function, *lines, error) {
 	t.Setenv("TIDEMARK_CONFIG_INLINE", w.config(s))
 	t.Setenv("FIRESTORE_EMULATOR_HOST", s.firestore)
 	log := &lines{}
-	logger := telemetry.NewLogger(log, "")
+	logger := telemetry.NewLogger(log, "", slog.LevelInfo)
 	f := &function{logger: logger, service: service{build: func(ctx context.Context) (*pipeline, error) { return build(ctx, logger) }}}
 	p, err := f.service.get(t.Context(), nil)
 	if err != nil {

@@ -34,12 +34,12 @@ func mutations() []mutation {
 		{
 			bug: "checkpoint moved before the write", file: "shared/pull/write.go", tests: story, run: faults,
 			old: "	result, err := m.writeDocuments(ctx, c)\n",
-			new: "	m.progress.acknowledge(c.marks, record.WriteResult{}, 0)\n	result, err := m.writeDocuments(ctx, c)\n",
+			new: "	m.progress.acknowledge(c.marks, record.WriteResult{}, nil)\n	result, err := m.writeDocuments(ctx, c)\n",
 		},
 		{
 			bug: "dead letter stored after the checkpoint", file: "shared/pull/write.go", tests: story, run: faults,
 			old: "	if len(letters) > 0 {\n",
-			new: "	m.progress.acknowledge(c.marks, result, len(letters))\n	if len(letters) > 0 {\n",
+			new: "	m.progress.acknowledge(c.marks, result, letters)\n	if len(letters) > 0 {\n",
 		},
 		{
 			bug: "dead letters of the sink forgotten", file: "shared/pull/write.go", tests: story, run: faults,
@@ -47,8 +47,16 @@ func mutations() []mutation {
 		},
 		{
 			bug: "any acknowledged stretch counts, not the contiguous prefix", file: "shared/pull/progress.go", tests: story, run: faults,
-			old: "		for len(l.pending) > 0 && l.pending[0].done {\n",
-			new: "		l.done = max(l.done, m.next)\n		for len(l.pending) > 0 && l.pending[0].done {\n",
+			old: "		m.pieces--\n",
+			new: "		m.pieces--\n		p.lines[m.partition].done = max(p.lines[m.partition].done, m.next)\n",
+		},
+		{
+			bug: "a stretch counts as soon as one of its chunks is acknowledged", file: "shared/pull/progress.go", tests: story, run: "Random|OneOrder",
+			old: "		m.pieces--\n", new: "		m.pieces = 0\n",
+		},
+		{
+			bug: "writes of one order go to whatever writer", file: "shared/pull/dispatch.go", tests: story, run: "OneOrder|FirstOfAnOwnID",
+			old: "	return &d.owned[order%uint64(len(d.owned))]\n", new: "	_ = order\n	return &d.common\n",
 		},
 		{
 			bug: "a commit whose answer was lost is taken for stored", file: "shared/lease/write.go", tests: "./shared/lease", run: ".",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,9 +36,10 @@ type mover struct {
 
 	flying  *semaphore.Weighted // bytes that were read and are not acknowledged
 	batches chan *flight
-	chunks  chan *chunk
-	used    chan *chunk // acknowledged ones, to be filled again
-	readErr error       // what ended the reading; what was read before it is still written
+	free    chan int      // writers that wait for a chunk
+	given   []chan *chunk // to each writer; closed after the last
+	used    chan *chunk   // acknowledged ones, to be filled again
+	readErr error         // what ended the reading; what was read before it is still written
 	// failed is what a writer failed with, cutOff what was under way in one when the time was up.
 	failed, cutOff firstError
 }
@@ -66,8 +68,11 @@ type flight struct {
 func (r *Runner) move(held *lease.Lane, run *running, plan window.Plan, progress *progress, stop <-chan struct{}) error {
 	m := &mover{
 		Runner: r, run: run, held: held, plan: plan, progress: progress,
-		flying: semaphore.NewWeighted(r.InFlight), batches: make(chan *flight), chunks: make(chan *chunk),
-		used: make(chan *chunk, r.Writers+1),
+		flying: semaphore.NewWeighted(r.InFlight), batches: make(chan *flight),
+		free: make(chan int, r.Writers), given: make([]chan *chunk, r.Writers), used: make(chan *chunk, 2*r.Writers+1),
+	}
+	for i := range m.given {
+		m.given[i] = make(chan *chunk, 1)
 	}
 	bounded, cancel := r.leave(held.Context(), r.Reserve/2)
 	defer cancel()
@@ -75,11 +80,11 @@ func (r *Runner) move(held *lease.Lane, run *running, plan window.Plan, progress
 	group.Go(func() error { return m.read(ctx, stop) })
 	group.Go(func() error { return m.convert(ctx) })
 	var writers sync.WaitGroup
-	for range r.Writers {
+	for number := range r.Writers {
 		writers.Add(1)
 		group.Go(func() error {
 			defer writers.Done()
-			return m.write(ctx)
+			return m.write(ctx, number)
 		})
 	}
 	written := make(chan struct{})
@@ -131,6 +136,7 @@ func (m *mover) read(ctx context.Context, stop <-chan struct{}) error {
 			m.readErr = err
 			return nil
 		}
+		m.passed(ctx, PhaseRead, slog.Int("records", len(batch.Records)))
 		f := &flight{Batch: batch, weight: min(batch.Bytes, m.InFlight)}
 		if err := m.flying.Acquire(ctx, f.weight); err != nil {
 			return context.Cause(ctx)
@@ -208,7 +214,7 @@ func (m *mover) commit(ctx context.Context, written <-chan struct{}) error {
 			return err
 		}
 		m.progress.committed(positions)
-		m.Logger.DebugContext(ctx, "committed", "phase", "commit", "partitions", len(positions))
+		m.passed(ctx, PhaseCommit, slog.Int("partitions", len(positions)))
 	}
 }
 

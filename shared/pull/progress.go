@@ -38,7 +38,7 @@ type mark struct {
 	next      int64
 	epoch     int32
 	count     record.RejectCount
-	done      bool
+	pieces    int // chunks that hold some of it and are not acknowledged
 }
 
 func newProgress(plan window.Plan, rejects *rejects, now func() time.Time) *progress {
@@ -49,33 +49,53 @@ func newProgress(plan window.Plan, rejects *rejects, now func() time.Time) *prog
 	return p
 }
 
-// expect notes that the stretch up to next is on its way. Stretches of a partition are expected in order.
-func (p *progress) expect(m *mark) {
+// expect notes that the stretch up to next is on its way, and how many of its records are dropped by config. Stretches of
+// a partition are expected in order. One without a write is done when those before it are.
+func (p *progress) expect(m *mark, skipped int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.read += m.count.Records
+	p.ignored += skipped
 	l := p.lines[m.partition]
 	l.pending = append(l.pending, m)
+	p.pass(l)
 }
 
-// acknowledge notes that everything of the marks is durable: written, or stored as a dead letter.
-func (p *progress) acknowledge(marks []*mark, result record.WriteResult, deadLettered int) {
+// acknowledge notes that what one chunk holds of the marks is durable: written, or stored as a dead letter.
+func (p *progress) acknowledge(marks []*mark, result record.WriteResult, letters []record.DeadLetter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.written += result.Written
 	p.duplicates += result.Duplicates
 	p.ignored += result.Ignored
-	p.deadLettered += int64(deadLettered)
+	p.deadLettered += int64(len(letters))
+	for i := range letters {
+		blame(marks, letters[i].Record)
+	}
 	for _, m := range marks {
-		m.done = true
-		l := p.lines[m.partition]
-		for len(l.pending) > 0 && l.pending[0].done {
-			first := l.pending[0]
-			l.done, l.epoch = first.next, first.epoch
-			p.committable.Records += first.count.Records
-			p.committable.Rejected += first.count.Rejected
-			l.pending = l.pending[1:]
+		m.pieces--
+		p.pass(p.lines[m.partition])
+	}
+}
+
+// blame counts a dead letter with the mark that it belongs to: those of a partition are in order.
+func blame(marks []*mark, rejected record.Record) {
+	for _, m := range marks {
+		if m.partition == rejected.Partition && rejected.Offset < m.next {
+			m.count.Rejected++
+			return
 		}
+	}
+}
+
+// pass moves a partition over the marks that are done, up to the first that is not.
+func (p *progress) pass(l *line) {
+	for len(l.pending) > 0 && l.pending[0].pieces == 0 {
+		first := l.pending[0]
+		l.done, l.epoch = first.next, first.epoch
+		p.committable.Records += first.count.Records
+		p.committable.Rejected += first.count.Rejected
+		l.pending = l.pending[1:]
 	}
 }
 

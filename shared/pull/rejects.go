@@ -48,6 +48,13 @@ func (j *rejects) admit(records int64, letters []record.DeadLetter) error {
 	return nil
 }
 
+// pass counts records that are neither written nor rejected.
+func (j *rejects) pass(records int64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.seen.Records += records
+}
+
 // last counts the rejected ones among the last records: this run's and, as far as it read less, those before it. A
 // stretch that begins outside counts with its share.
 func (j *rejects) last(records int64) int64 {

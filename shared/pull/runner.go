@@ -39,6 +39,7 @@ func (r *Runner) Run(ctx context.Context, lane int, stop <-chan struct{}) (recor
 	if err != nil {
 		return run.end(ctx, err)
 	}
+	r.passed(ctx, PhaseCheckpoint)
 	checkpoint := saved.Checkpoint()
 	if checkpoint.Paused {
 		return run.as(record.Paused)
@@ -47,6 +48,7 @@ func (r *Runner) Run(ctx context.Context, lane int, stop <-chan struct{}) (recor
 	if err != nil {
 		return run.end(ctx, err)
 	}
+	r.passed(ctx, PhaseBounds)
 	if err := r.checkFits(checkpoint, log); err != nil {
 		return run.end(ctx, err)
 	}
@@ -54,6 +56,7 @@ func (r *Runner) Run(ctx context.Context, lane int, stop <-chan struct{}) (recor
 	if err != nil {
 		return run.end(ctx, fmt.Errorf("planning: %w", err))
 	}
+	r.passed(ctx, PhasePlan)
 	run.planned(checkpoint, plan)
 	run.report.Notices = append(run.report.Notices, r.notices(checkpoint)...)
 	if plan.Idle() {
@@ -63,6 +66,7 @@ func (r *Runner) Run(ctx context.Context, lane int, stop <-chan struct{}) (recor
 	if err != nil {
 		return run.end(ctx, err)
 	}
+	r.passed(ctx, PhaseLease)
 	progress := newProgress(plan, r.newRejects(checkpoint.Rejects), saved.Now)
 	err = r.move(held, run, plan, progress, stop)
 	if err == nil {
@@ -211,5 +215,6 @@ func (r *Runner) release(ctx context.Context, run *running, held *lease.Lane, pr
 		}
 		return run.end(ctx, err)
 	}
+	r.passed(ctx, PhaseRelease)
 	return report, err
 }

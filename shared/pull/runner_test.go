@@ -516,27 +516,50 @@ func TestRun_StartingOffsetsChanged_SaysThatTheyHaveNoEffect(t *testing.T) {
 	})
 }
 
+// faultyRun is one run to which something happens, and how long nothing happens after it.
+type faultyRun struct {
+	step  pulltest.Step
+	fault pulltest.Fault
+	pause bool // for as long as a lease lasts
+}
+
+func drawFaultyRun(draw *rapid.T) faultyRun {
+	effect := rapid.SampledFrom([]pulltest.Effect{
+		pulltest.EffectCreate, pulltest.EffectNext, pulltest.EffectWrite, pulltest.EffectBury, pulltest.EffectUpdate,
+	}).Draw(draw, "effect")
+	return faultyRun{
+		step:  pulltest.Step{Effect: effect, N: rapid.IntRange(1, 9).Draw(draw, "n")},
+		fault: rapid.SampledFrom(pulltest.Faults()).Draw(draw, "fault"), pause: rapid.Bool().Draw(draw, "pause"),
+	}
+}
+
 // TestRun_RandomFaults_LoseAndDoubleNothing draws settings, logs and several faulty runs in a row.
 func TestRun_RandomFaults_LoseAndDoubleNothing(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(draw *rapid.T) {
+		writers, chunk := rapid.IntRange(1, 4).Draw(draw, "writers"), rapid.IntRange(1, 7).Draw(draw, "chunk")
+		limit, inFlight := rapid.Int64Range(1, 50).Draw(draw, "limit"), rapid.Int64Range(1, 200).Draw(draw, "in flight")
+		batch, ownIDs := rapid.IntRange(1, 9).Draw(draw, "batch"), rapid.Bool().Draw(draw, "own ids")
+		faulty := rapid.SliceOfN(rapid.Custom(drawFaultyRun), 1, 4).Draw(draw, "faulty runs")
 		var problems []string
 		// A bubble needs a test of its own, and rapid a verdict: problems cross over.
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
-			w.settings.Writers = rapid.IntRange(1, 4).Draw(draw, "writers")
-			w.settings.ChunkRecords = rapid.IntRange(1, 7).Draw(draw, "chunk")
-			w.settings.MaxRecords = rapid.Int64Range(1, 50).Draw(draw, "limit")
-			w.settings.InFlight = rapid.Int64Range(1, 200).Draw(draw, "in flight")
-			w.source.MaxRecords = rapid.IntRange(1, 9).Draw(draw, "batch")
-			for range rapid.IntRange(1, 4).Draw(draw, "faulty runs") {
-				effect := rapid.SampledFrom([]pulltest.Effect{
-					pulltest.EffectCreate, pulltest.EffectNext, pulltest.EffectWrite, pulltest.EffectBury, pulltest.EffectUpdate,
-				}).Draw(draw, "effect")
-				step := pulltest.Step{Effect: effect, N: rapid.IntRange(1, 9).Draw(draw, "n")}
-				_, _ = w.run(pulltest.NewInjector(step, rapid.SampledFrom(pulltest.Faults()).Draw(draw, "fault"))) // it may fail, not lose
+			w.settings.Writers, w.settings.ChunkRecords = writers, chunk
+			w.settings.MaxRecords, w.settings.InFlight = limit, inFlight
+			w.source.MaxRecords = batch
+			if ownIDs { // these go to writers of their own, so that a batch is in several chunks
+				w.more = 24
+				for i := range w.more {
+					w.source.Produce("orders", int32(i%3), record.Record{Value: fmt.Appendf(nil, `{"_id":"own %d"}`, i)})
+				}
+			}
+			for _, f := range faulty {
+				_, _ = w.run(pulltest.NewInjector(f.step, f.fault)) // it may fail, not lose
 				w.observe()
-				time.Sleep(rapid.SampledFrom([]time.Duration{0, w.settings.LeaseLength}).Draw(draw, "pause"))
+				if f.pause {
+					time.Sleep(w.settings.LeaseLength)
+				}
 			}
 			for range 4 { // a limit of one record takes many runs
 				w.quiet()

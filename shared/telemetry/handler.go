@@ -22,10 +22,10 @@ const (
 
 // NewLogger returns a logger that writes JSON lines for Cloud Logging to w, one Write a line. Where the context is that
 // of a functions-framework request, a line carries its trace, span and execution id. Project may be "": then the trace
-// stands without its project, and Cloud Logging does not link it to Cloud Trace.
-func NewLogger(w io.Writer, project string) *slog.Logger {
+// stands without its project, and Cloud Logging does not link it to Cloud Trace. Lines below the level are not written.
+func NewLogger(w io.Writer, project string, level slog.Level) *slog.Logger {
 	return slog.New(&handler{
-		json:    slog.NewJSONHandler(w, &slog.HandlerOptions{ReplaceAttr: cloudKeys}),
+		json:    slog.NewJSONHandler(w, &slog.HandlerOptions{ReplaceAttr: cloudKeys, Level: level}),
 		project: project,
 	})
 }

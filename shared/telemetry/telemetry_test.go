@@ -42,7 +42,7 @@ func TestNewLogger_WritesCloudLoggingsKeys(t *testing.T) {
 		{slog.LevelInfo, "INFO"}, {slog.LevelWarn, "WARNING"}, {slog.LevelError, "ERROR"}, {telemetry.LevelCritical, "CRITICAL"},
 	} {
 		var out bytes.Buffer
-		telemetry.NewLogger(&out, "my-project").LogAttrs(t.Context(), test.level, "hello", slog.Int("count", 3))
+		telemetry.NewLogger(&out, "my-project", slog.LevelInfo).LogAttrs(t.Context(), test.level, "hello", slog.Int("count", 3))
 		got := line(t, &out)
 		at, _ := got["time"].(string)
 		if _, err := time.Parse(time.RFC3339, at); err != nil {
@@ -85,7 +85,7 @@ func TestNewLogger_CarriesTheIDsOfTheRequestOutsideOfGroups(t *testing.T) {
 		"":           "105445aa7843bc8bf206b120001000",
 	} {
 		var out bytes.Buffer
-		logger := telemetry.NewLogger(&out, project).With(slog.String("lane", "0")).WithGroup("group").With(slog.Int("a", 1))
+		logger := telemetry.NewLogger(&out, project, slog.LevelInfo).With(slog.String("lane", "0")).WithGroup("group").With(slog.Int("a", 1))
 		logger.InfoContext(ctx, "hello", slog.Int("b", 2))
 		got := line(t, &out)
 		delete(got, "time")
@@ -149,7 +149,7 @@ func full() record.Report {
 func logged(t *testing.T, report record.Report) map[string]any {
 	t.Helper()
 	var out bytes.Buffer
-	telemetry.LogReport(t.Context(), telemetry.NewLogger(&out, ""), report)
+	telemetry.LogReport(t.Context(), telemetry.NewLogger(&out, "", slog.LevelInfo), report)
 	return line(t, &out)
 }
 
@@ -219,7 +219,7 @@ func TestLogReport_ManyPartitionsStayInsideOneEntry(t *testing.T) {
 		report.Gaps = append(report.Gaps, record.GapReport{Topic: strings.Repeat("t", 249), Partition: i, From: 1 << 40, To: 1 << 41})
 	}
 	var out bytes.Buffer
-	telemetry.LogReport(t.Context(), telemetry.NewLogger(&out, ""), report)
+	telemetry.LogReport(t.Context(), telemetry.NewLogger(&out, "", slog.LevelInfo), report)
 	const most = 256 << 10
 	if out.Len() > most {
 		t.Errorf("%d bytes, Cloud Logging takes %d", out.Len(), most)
