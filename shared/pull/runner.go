@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -52,7 +53,11 @@ func (r *Runner) Run(ctx context.Context, lane int, stop <-chan struct{}) (recor
 	if err := r.checkFits(checkpoint, log); err != nil {
 		return run.end(ctx, err)
 	}
-	plan, err := window.Make(r.planning(checkpoint, saved.Now(), log, lane))
+	topics, err := r.topics(checkpoint, log)
+	if err != nil {
+		return run.end(ctx, err)
+	}
+	plan, err := window.Make(r.planning(checkpoint, saved.Now(), log, topics, lane))
 	if err != nil {
 		return run.end(ctx, fmt.Errorf("planning: %w", err))
 	}
@@ -93,15 +98,14 @@ func (r *Runner) askBounds(ctx context.Context, run *running, checkpoint record.
 		return record.Log{}, err
 	}
 	stale := window.Stale(checkpoint, log)
-	if len(stale) == 0 {
-		return log, nil
-	}
-	for _, topic := range stale {
-		for partition := range query.Positions {
-			if partition.Topic == topic {
-				delete(query.Positions, partition)
-			}
+	for partition := range query.Positions {
+		if slices.Contains(stale, partition.Topic) {
+			delete(query.Positions, partition)
 		}
+	}
+	discovered := r.Pattern != "" && r.wantTimestamps(&query, checkpoint, slices.Collect(maps.Keys(log.Topics)))
+	if len(stale) == 0 && !discovered {
+		return log, nil
 	}
 	return r.bounds(ctx, run, query)
 }
@@ -120,23 +124,15 @@ func (r *Runner) query(checkpoint record.Checkpoint) record.BoundsQuery {
 	for partition, position := range checkpoint.Offsets {
 		query.Positions[partition] = position.Offset
 	}
-	if r.Starting.Mode == record.StartTimestamp {
-		query.Timestamp = r.Starting.Timestamp.UnixMilli()
-		query.TimestampTopics = map[string]bool{}
-		for _, topic := range r.Topics {
-			if _, known := checkpoint.Topics[topic]; !known {
-				query.TimestampTopics[topic] = true
-			}
-		}
-	}
+	r.wantTimestamps(&query, checkpoint, r.Topics)
 	return query
 }
 
-func (r *Runner) planning(checkpoint record.Checkpoint, now time.Time, log record.Log, lane int) window.Input {
+func (r *Runner) planning(checkpoint record.Checkpoint, now time.Time, log record.Log, topics []string, lane int) window.Input {
 	return window.Input{
-		Now: now, Checkpoint: checkpoint, Log: log, Topics: r.Topics,
+		Now: now, Checkpoint: checkpoint, Log: log, Topics: topics,
 		Owns:     func(p record.Partition) bool { return r.reads(p) && p.Lane(r.Lanes) == lane },
-		Starting: r.Starting, Resume: r.ResumeAfterLoss,
+		Starting: r.startingAt(checkpoint), Resume: r.ResumeAfterLoss,
 		MaxRecords: r.MaxRecords, MinPerPartition: r.MinPerPartition,
 	}
 }

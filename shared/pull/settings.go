@@ -9,7 +9,9 @@ import (
 // Settings say what a run may do. They are plain values: package config checks them and the wiring fills them in.
 type Settings struct {
 	Pipeline string
-	Topics   []string
+	// Topics are read, or with a Pattern, which the Source matches, those that it answers for.
+	Topics  []string
+	Pattern string
 	// Assign narrows a topic to the partitions that are read; a topic that is not in it is read whole.
 	Assign map[string][]int32
 	// Lanes share out the partitions. Layout is raised with every change of Lanes.
