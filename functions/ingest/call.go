@@ -48,7 +48,7 @@ func decode(w http.ResponseWriter, r *http.Request) (call, error) {
 	if err != nil {
 		return call{}, &badCall{http.StatusBadRequest, fmt.Sprintf("the body could not be read, or is over %d bytes", maxBody)}
 	}
-	if body, err = eventData(r.Header, body); err != nil {
+	if body, err = eventData(r.Context(), r.Header, body); err != nil {
 		return call{}, err
 	}
 	fields, err := object("the body", body)

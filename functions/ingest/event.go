@@ -13,7 +13,7 @@ import (
 
 // eventData returns the data of a CloudEvent, and the body itself where it is none. An event comes in one of two forms
 // (CloudEvents "HTTP Protocol Binding" 1.0.2): binary, its attributes in headers, or structured, all of it in the body.
-func eventData(header http.Header, body []byte) ([]byte, error) {
+func eventData(ctx context.Context, header http.Header, body []byte) ([]byte, error) {
 	message := cehttp.NewMessage(header, io.NopCloser(bytes.NewReader(body)))
 	switch message.ReadEncoding() {
 	case binding.EncodingUnknown:
@@ -22,7 +22,7 @@ func eventData(header http.Header, body []byte) ([]byte, error) {
 		return nil, notACall("a batch of CloudEvents is more than one call")
 	case binding.EncodingBinary, binding.EncodingStructured, binding.EncodingEvent:
 	}
-	event, err := binding.ToEvent(context.Background(), message)
+	event, err := binding.ToEvent(ctx, message)
 	if err == nil {
 		err = event.Validate()
 	}

@@ -29,6 +29,8 @@ const (
 
 	ceilingPort = "TIDEMARK_BENCH_CEILING_PORT"
 	ceilingURI  = "TIDEMARK_BENCH_CEILING_URI"
+	// ceilingTopic is the topic that the documents are named after.
+	ceilingTopic = "TIDEMARK_BENCH_CEILING_TOPIC"
 )
 
 // startCeiling starts the ceiling's process and has it encode its documents.
@@ -37,7 +39,7 @@ func (s *stage) startCeiling(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("finding this program: %w", err)
 	}
-	s.ceiling, err = realpart.Program(ctx, realpart.Options{Env: []string{ceilingURI + "=" + s.mongod.URI}}, ceilingPort, self)
+	s.ceiling, err = realpart.Program(ctx, realpart.Options{Env: []string{ceilingURI + "=" + s.mongod.URI, ceilingTopic + "=" + s.topic.Name}}, ceilingPort, self)
 	if err != nil {
 		return fmt.Errorf("starting the ceiling process: %w", err)
 	}
@@ -91,18 +93,18 @@ func ceilingAsChild() {
 	if port == "" {
 		return
 	}
-	if err := serveCeiling(port, os.Getenv(ceilingURI)); err != nil {
+	if err := serveCeiling(port, os.Getenv(ceilingURI), os.Getenv(ceilingTopic)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
 	os.Exit(1)
 }
 
-func serveCeiling(port, uri string) error {
+func serveCeiling(port, uri, topic string) error {
 	client, err := mongo.Connect(mongooptions.Client().ApplyURI(uri))
 	if err != nil {
 		return fmt.Errorf("connecting to MongoDB: %w", err)
 	}
-	c := &ceiling{database: client.Database(databaseName)}
+	c := &ceiling{database: client.Database(databaseName), topic: orders.Topic{Name: topic, Partitions: partitions}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /prepare", asked("records", c.prepare))
 	mux.HandleFunc("POST /insert", asked("writers", c.insert))
@@ -126,6 +128,7 @@ func asked(name string, do func(context.Context, int) error) http.HandlerFunc {
 // ceiling sends documents in the way that costs least: nothing is left to do but to send a command and to wait.
 type ceiling struct {
 	database *mongo.Database
+	topic    orders.Topic
 	commands []bson.Raw
 	sizes    []int
 }
@@ -147,8 +150,8 @@ func (c *ceiling) prepare(_ context.Context, records int) error {
 		batch = batch[:0]
 		return nil
 	}
-	err := shop.Each(records, func(e *orders.Event) error {
-		document, err := e.Order.Document(shop.ID(e))
+	err := c.topic.Each(records, func(e *orders.Event) error {
+		document, err := e.Order.Document(c.topic.ID(e))
 		if err != nil {
 			return err
 		}

@@ -105,5 +105,5 @@ sink: {uri: "%s", database: %s, collection: %s}
 deadLetters: {collection: %s_dead}
 checkpoint: %s
 run: {deadline: %s, %s}
-`, pipeline, strings.Join(s.kafka.ListenAddrs(), ", "), shop.Name, s.mongod.URI, databaseName, collection, collection, store, runDeadline, limits)
+`, pipeline, strings.Join(s.kafka.servers, ", "), s.topic.Name, s.mongod.URI, databaseName, collection, collection, store, runDeadline, limits)
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -26,8 +25,7 @@ type result struct {
 	steady float64
 	// commands are the inserts that mongod took, 0 where it did not tell.
 	commands int64
-	// worker is the process that is measured, mongod and kafka are the ones beside it; kafka is this process, which
-	// also watches.
+	// worker is the process that is measured, mongod and kafka are the ones beside it.
 	worker, mongod, kafka usage
 }
 
@@ -54,7 +52,7 @@ func usageOfPart(p *realpart.Process) usage {
 // measure does the work of a phase in the process, and watches the documents come in.
 func (s *stage) measure(ctx context.Context, what string, process *realpart.Process, work func(context.Context) error) (result, error) {
 	look := func() [3]usage {
-		return [3]usage{usageOfPart(process), usageOfPart(s.mongod), usageOf(os.Getpid())}
+		return [3]usage{usageOfPart(process), usageOfPart(s.mongod), s.kafka.usage()}
 	}
 	commands := s.inserts(ctx)
 	before := look()

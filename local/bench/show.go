@@ -26,8 +26,8 @@ func (s *stage) showMachine(ctx context.Context) {
 	if s.firestore != nil {
 		store = "the Firestore emulator"
 	}
-	fmt.Fprintf(s.out, "%s records of %.0f bytes of JSON in %d partitions; MongoDB %s; checkpoint in %s\n%s, %d CPUs (%s/%s) shared by everything, %s\n",
-		terminal.Thousands(s.options.records), s.valueSize, shop.Partitions, build.Version, store,
+	fmt.Fprintf(s.out, "%s records of %.0f bytes of JSON in %d partitions of %s; MongoDB %s; checkpoint in %s\n%s, %d CPUs (%s/%s) shared by everything, %s\n",
+		terminal.Thousands(s.options.records), s.valueSize, partitions, s.kafka.name, build.Version, store,
 		time.Now().Format(time.DateOnly), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
 }
 

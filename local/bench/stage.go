@@ -7,8 +7,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
-	"github.com/twmb/franz-go/pkg/kfake"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	mongooptions "go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -28,10 +28,9 @@ const (
 	project      = "bench-tidemark"
 	// cacheGB holds a million of the documents and their oplog entries, as a server's cache holds what was just written.
 	cacheGB = 1
+	// leaveTime bounds what is only politeness.
+	leaveTime = 5 * time.Second
 )
-
-// shop is the topic that is moved. Nothing in it is poison: dead letters would be another benchmark.
-var shop = orders.Topic{Name: "orders", Partitions: partitions} //nolint:gochecknoglobals // immutable
 
 // stage is everything that the benchmark starts.
 type stage struct {
@@ -39,8 +38,9 @@ type stage struct {
 	options options
 	dir     string
 
-	kafka     *kfake.Cluster
-	valueSize float64 // bytes of JSON a record, on average
+	kafka     broker
+	topic     orders.Topic // nothing in it is poison: dead letters would be another benchmark
+	valueSize float64      // bytes of JSON a record, on average
 	mongod    *realpart.Process
 	firestore *realpart.Process // nil where the file store stands in
 	client    *mongo.Client
@@ -67,10 +67,13 @@ func (s *stage) start(ctx context.Context) (err error) {
 	if s.log, err = os.Create(filepath.Join(s.dir, "function.log")); err != nil {
 		return fmt.Errorf("making the log: %w", err)
 	}
-	fmt.Fprintf(s.out, "starting MongoDB and the checkpoint store, producing %s records into Kafka, encoding the documents of the ceiling ...\n",
+	fmt.Fprintf(s.out, "starting Kafka, MongoDB and the checkpoint store, producing %s records into Kafka, encoding the documents of the ceiling ...\n",
 		terminal.Thousands(s.options.records))
-	if s.kafka, err = kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(shop.Partitions, shop.Name)); err != nil {
-		return fmt.Errorf("starting the embedded Kafka: %w", err)
+	if s.kafka, err = startKafka(ctx); err != nil {
+		return err
+	}
+	if err := s.createTopic(ctx); err != nil {
+		return err
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.produce(groupCtx) })
@@ -108,7 +111,7 @@ func (s *stage) warmUp(ctx context.Context) error {
 
 func (s *stage) produce(ctx context.Context) error {
 	total := 0
-	err := shop.Produce(ctx, s.kafka.ListenAddrs(), s.options.records, func(e *orders.Event) error {
+	err := s.topic.Produce(ctx, s.kafka.servers, s.options.records, func(e *orders.Event) error {
 		total += len(e.Value)
 		return nil
 	})
@@ -188,8 +191,9 @@ func (s *stage) close() {
 			part.Stop()
 		}
 	}
-	if s.kafka != nil {
-		s.kafka.Close()
+	if s.kafka.stop != nil {
+		s.deleteTopic()
+		s.kafka.stop()
 	}
 	if s.log != nil {
 		_ = s.log.Close() // it is thrown away

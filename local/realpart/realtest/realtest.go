@@ -22,6 +22,13 @@ type part struct {
 var (
 	mongod    = part{start: realpart.Mongod}
 	firestore = part{start: realpart.FirestoreEmulator}
+	kafka     = part{start: func(ctx context.Context, opts realpart.Options) (*realpart.Process, error) {
+		broker, err := realpart.Kafka(ctx, realpart.KafkaOptions{Options: opts})
+		if err != nil {
+			return nil, err
+		}
+		return broker.Process, nil
+	}}
 )
 
 // Main runs the tests and ends the parts. Use it as: func TestMain(m *testing.M) { realtest.Main(m) }.
@@ -29,6 +36,7 @@ func Main(m *testing.M) {
 	code := m.Run()
 	mongod.stop()
 	firestore.stop()
+	kafka.stop()
 	os.Exit(code)
 }
 
@@ -42,6 +50,12 @@ func Mongo(tb testing.TB) string {
 func Firestore(tb testing.TB) string {
 	tb.Helper()
 	return firestore.get(tb).Host
+}
+
+// Kafka returns the host:port of an Apache Kafka that asks for no sign-in.
+func Kafka(tb testing.TB) string {
+	tb.Helper()
+	return kafka.get(tb).Host
 }
 
 func (p *part) get(tb testing.TB) *realpart.Process {
