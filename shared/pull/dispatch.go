@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"github.com/tidemark/tidemark/shared/fault"
 	"github.com/tidemark/tidemark/shared/record"
@@ -76,18 +77,26 @@ func (m *mover) convert(ctx context.Context) error {
 	}
 }
 
-// handOut gives chunks to the writers that wait.
+// handOut gives chunks to the writers that wait: what is there where none of them is busy, else what is worth a write of
+// its own. The rest goes on growing until one of these is so.
 func (d *dispatcher) handOut() {
+	quiet := !slices.Contains(d.idle, false)
 	for i, idle := range d.idle {
 		from := &d.owned[i]
 		if (*from).empty() {
 			from = &d.common
 		}
-		if idle && !(*from).empty() {
+		if idle && !(*from).empty() && (quiet || d.ripe(*from)) {
 			d.given[i] <- *from // never blocks: an idle writer has none
 			*from, d.idle[i] = d.fresh(), false
 		}
 	}
+}
+
+// ripe tells whether a chunk is worth a write beside others: full, or with so many of the bytes in flight that waiting
+// for more could stop the reading.
+func (d *dispatcher) ripe(c *chunk) bool {
+	return d.full(c) || c.bytes >= d.InFlight/int64(2*d.Writers)
 }
 
 // end lets the writers end. Chunks that were given are still written.

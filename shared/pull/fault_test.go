@@ -59,7 +59,7 @@ func newWorld(t *testing.T) *world {
 			Pipeline: "orders", Topics: []string{"orders"}, Lanes: 1, Layout: 1,
 			Identity: map[string]string{"sink": "shop.orders"},
 			Starting: record.StartingOffsets{Mode: record.StartEarliest}, StartingText: "earliest",
-			MaxRecords: 22, MinPerPartition: 1, InFlight: 1 << 20, ChunkRecords: 3, ChunkBytes: 1 << 20, Writers: 2,
+			MaxRecords: 22, MinPerPartition: 1, InFlight: 1 << 20, ChunkRecords: 2, ChunkBytes: 1 << 20, Writers: 2,
 			LeaseLength: 2 * time.Second, Heartbeat: 600 * time.Millisecond, CommitEvery: 50 * time.Millisecond,
 			Reserve: 4 * time.Second, Patience: 2 * time.Second, MaxRejectRatio: 0.5, RejectWindow: 100,
 		},
