@@ -31,7 +31,7 @@ func (b *build) text() []byte {
 
 type convertCase struct {
 	ID         string
-	Format     string
+	Format     Format
 	Value      []byte `json:"value_b64"`
 	ValueBuild *build `json:"value_build"`
 	Options    struct {
@@ -51,7 +51,7 @@ func (c *convertCase) mapper(t *testing.T) *Mapper {
 	o := c.Options
 	return mustNew(t, Options{
 		Dates: o.Dates, EpochSeconds: o.EpochSeconds, ObjectIDs: o.ObjectIDs, Decimals: o.Decimals,
-		RejectDuplicateKeys: o.DuplicateKeys == "error", Wrap: o.Wrap,
+		RejectDuplicateKeys: o.DuplicateKeys == "error", Wrap: o.Wrap, Format: c.Format,
 	})
 }
 
@@ -104,33 +104,22 @@ func readCases(tb testing.TB, name string, into any) {
 	}
 }
 
-// jsonCases is the number of cases of format json in convert.json. A test that counts cannot pass by running none.
-const jsonCases = 53
-
-func TestValue_EveryJSONCase_GivesTheExactBytes(t *testing.T) {
+func TestValue_EveryCase_GivesTheExactBytes(t *testing.T) {
 	t.Parallel()
 	var cases []convertCase
 	readCases(t, "convert.json", &cases)
-	run, other := 0, map[string]int{}
+	run := map[Format]int{}
 	for _, c := range cases {
-		if c.Format != "json" {
-			other[c.Format]++
-			continue
-		}
-		run++
+		run[c.Format]++
 		t.Run(c.ID, func(t *testing.T) {
 			t.Parallel()
 			checkValue(t, c.mapper(t), c.value(), c.want(t), c.Error)
 		})
 	}
-	if run != jsonCases {
-		t.Errorf("%d cases of format json, want %d", run, jsonCases)
+	// A test that counts cannot pass by running none.
+	if diff := cmp.Diff(map[Format]int{JSON: 53, BSON: 4, ExtJSON: 3, String: 2, Bytes: 1}, run); diff != "" {
+		t.Errorf("cases (-want +got):\n%s", diff)
 	}
-	// Formats that Mapper has no option for. A case of another one must be looked at, not passed over.
-	if diff := cmp.Diff(map[string]int{"bson": 4, "extjson": 3, "string": 2, "bytes": 1}, other); diff != "" {
-		t.Errorf("cases of formats that are not supported (-want +got):\n%s", diff)
-	}
-	t.Logf("%d cases of format json; not supported: %v", run, other)
 }
 
 // checkValue converts behind bytes that are there already, which must stay.
@@ -177,15 +166,17 @@ func checkPoison(t *testing.T, err error, class string) {
 }
 
 type writeCase struct {
-	ID      string
-	Mode    string
-	Format  string
-	Records []struct {
+	ID        string
+	Mode      string
+	Format    Format
+	KeyFormat Format
+	Options   struct{ KeyField string }
+	Records   []struct {
 		Topic       string
 		Partition   int32
 		Offset      int64
 		Timestamp   int64
-		Value       *string
+		Key, Value  *string
 		ValueBuild  *build `json:"value_build"`
 		Incarnation int64
 	}
@@ -217,6 +208,80 @@ func TestConvert_EveryInsertCase_GivesTheStoredDocuments(t *testing.T) {
 	}
 	if run != 12 {
 		t.Errorf("%d insert cases, want 12", run)
+	}
+}
+
+// TestConvert_EveryKeyedCase_GivesTheWritesOfItsRecords leaves to package mongosink which of the writes of a key wins, and
+// what only a server can refuse.
+func TestConvert_EveryKeyedCase_GivesTheWritesOfItsRecords(t *testing.T) {
+	t.Parallel()
+	var cases []writeCase
+	readCases(t, "write.json", &cases)
+	run := map[string]int{}
+	for _, c := range cases {
+		if c.Mode == "insert" {
+			continue
+		}
+		run[c.Mode]++
+		t.Run(c.ID, func(t *testing.T) {
+			t.Parallel()
+			playKeyed(t, c)
+		})
+	}
+	if diff := cmp.Diff(map[string]int{"upsert": 16, "update": 2, "delete-on-tombstone": 4}, run); diff != "" {
+		t.Errorf("keyed cases (-want +got):\n%s", diff)
+	}
+}
+
+func playKeyed(t *testing.T, c writeCase) {
+	t.Helper()
+	o := Options{Mode: record.Mode(c.Mode), Format: c.Format, KeyFormat: c.KeyFormat}
+	if c.Mode == "delete-on-tombstone" {
+		o.Mode, o.Tombstones = record.Upsert, Delete
+	}
+	if c.Options.KeyField != "" {
+		o.ID = ID{From: FromKeyField, Field: c.Options.KeyField}
+	}
+	m := mustNew(t, o)
+	reasons := map[string]string{}
+	for _, d := range c.Dead {
+		reasons[fmt.Sprintf("%s/%d@%d", d.Topic, d.Partition, d.Offset)] = d.Reason
+	}
+	written := map[string]bool{}
+	for _, r := range c.Records {
+		rec := record.Record{Partition: record.Partition{Topic: r.Topic, ID: r.Partition}, Offset: r.Offset, Timestamp: r.Timestamp}
+		if r.Key != nil {
+			rec.Key = []byte(*r.Key)
+		}
+		if r.Value != nil {
+			rec.Value = []byte(*r.Value)
+		}
+		w, err := m.Convert(rec, record.Topic{Incarnation: r.Incarnation})
+		reason := reasons[fmt.Sprintf("%s@%d", rec.Partition, rec.Offset)]
+		if reason != "" && reason != "validation" {
+			checkPoison(t, err, reason)
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if deletes := w.Op == record.Delete; deletes != (r.Value == nil) || !w.OwnID {
+			t.Errorf("offset %d: op %v, own id %v", r.Offset, w.Op, w.OwnID)
+		}
+		doc := without(t, w.Document, DefaultGuardField)
+		written[extended(t, doc)] = true
+		if w.Op == record.Delete && len(doc) != 1 {
+			t.Errorf("offset %d: a delete holds %v", r.Offset, doc)
+		}
+	}
+	for _, raw := range c.Collection {
+		var doc bson.D
+		if err := bson.UnmarshalExtJSON(raw, false, &doc); err != nil {
+			t.Fatal(err)
+		}
+		if o.Mode == record.Upsert && !written[extended(t, doc)] {
+			t.Errorf("no write is %s", raw)
+		}
 	}
 }
 

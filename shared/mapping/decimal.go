@@ -1,6 +1,9 @@
 package mapping
 
-import "math/bits"
+import (
+	"math/bits"
+	"strings"
+)
 
 const (
 	decimalDigits = 34
@@ -140,4 +143,26 @@ func (c *coefficient) fit(exponent *int) bool {
 		c.times10(0)
 	}
 	return true
+}
+
+// parseAnyDecimal returns the decimal128 of a text that is a number, or names what no number stands for (MongoDB's
+// specification "BSON Decimal128", section "from string representation"). It never rounds.
+func parseAnyDecimal(text []byte) (high, low uint64, ok bool) {
+	const infinity, nan = 0x78 << 56, 0x7c << 56
+	unsigned := text
+	if len(text) > 0 && (text[0] == '-' || text[0] == '+') {
+		unsigned = text[1:]
+	}
+	switch strings.ToLower(string(unsigned[:min(len(unsigned), len("infinity")+1)])) {
+	case "nan":
+		return nan, 0, true
+	case "inf", "infinity":
+		high = infinity
+		if text[0] == '-' {
+			high |= 1 << 63
+		}
+		return high, 0, true
+	}
+	high, low, ok, exact := parseDecimal(text)
+	return high, low, ok && exact
 }

@@ -18,11 +18,14 @@ type node struct {
 	kind   kind
 	path   string // of a field with a type
 	fields map[string]*node
+	// lengths has a bit for the length of each name in fields, modulo 64: most names that nothing is declared of are
+	// told by it alone.
+	lengths uint64
 }
 
 // child returns what is declared of a field inside, nil where nothing is. A nil node has no declared fields.
 func (n *node) child(name []byte) *node {
-	if n == nil {
+	if n == nil || n.lengths>>(len(name)&63)&1 == 0 {
 		return nil
 	}
 	return n.fields[string(name)]
@@ -45,7 +48,10 @@ func declare(o Options) (*node, error) {
 			if root == nil {
 				root = &node{}
 			}
-			if err := root.add(list.option, path, list.kind, o.GuardField); err != nil {
+			if o.Format == String || o.Format == Bytes {
+				return nil, badMapping("%s: %q is declared, but a value of the format %s has no fields", list.option, path, o.Format)
+			}
+			if err := root.add(list.option, path, list.kind, o); err != nil {
 				return nil, err
 			}
 		}
@@ -53,10 +59,10 @@ func declare(o Options) (*node, error) {
 	return root, nil
 }
 
-func (n *node) add(option, path string, k kind, guardField string) error {
+func (n *node) add(option, path string, k kind, o Options) error {
 	names := strings.Split(path, ".")
-	if names[0] == guardField {
-		return badMapping("%s: %q is the field of the guard: it is never converted", option, path)
+	if names[0] == o.GuardField || names[0] == o.Metadata {
+		return badMapping("%s: %q is the field of the guard or of the metadata: it is never converted", option, path)
 	}
 	for _, name := range names {
 		if name == "" || !plainName(name) {
@@ -72,6 +78,7 @@ func (n *node) add(option, path string, k kind, guardField string) error {
 				n.fields = map[string]*node{}
 			}
 			n.fields[name] = inside
+			n.lengths |= 1 << (len(name) & 63)
 		}
 		n = inside
 	}

@@ -1,6 +1,14 @@
 package mapping
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"strconv"
+
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+)
+
+// genericSubtype is that of a binary whose content is not told (BSON specification 1.1).
+const genericSubtype = 0x00
 
 // close ends the document whose length stands at at.
 func (p *parser) close(at int) {
@@ -13,49 +21,68 @@ func putLength(dst []byte, at, n int) {
 	binary.LittleEndian.PutUint32(dst[at:], uint32(n))
 }
 
-// find returns the number of the top-level field of a name, none where there is none.
-func (p *parser) find(name string) int {
-	for i := range p.names.fields {
-		f := &p.names.fields[i]
-		if f.name == len(name) && f.latest != repeat && string(p.dst[f.start+1:f.start+1+f.name]) == name {
-			return i
-		}
-	}
-	return none
-}
-
-// arrange brings the top-level fields into their final order, if they are not: front first, without drop.
-func (p *parser) arrange(first, front, drop int) {
-	if p.moves || front > 0 || drop != none {
-		p.reorder(first, front, drop)
+// drop takes a top-level field out that is ours to write, if the value has it.
+func (p *parser) drop(which int) {
+	if i := p.names.found[which]; i != none {
+		p.names.fields[i].latest = repeat
+		p.moves = true
 	}
 }
 
-// reorder writes the fields of an object, which end dst, anew: repeated names once, front first, without drop.
+// arrange brings the top-level fields into their final order, if they are not: front first, then what is not dropped.
+func (p *parser) arrange(front []byte) {
+	if p.moves || front != nil {
+		p.reorder(0, front)
+	}
+}
+
+// reorder writes the fields of an object, which end dst, anew: front first, then each name once.
 // The starts of the fields are no longer right afterwards.
-func (p *parser) reorder(first, front, drop int) {
+func (p *parser) reorder(first int, front []byte) {
 	fields := p.names.fields[first:]
-	spare := p.names.spare[:0]
-	if front != none {
-		spare = append(spare, p.element(fields, front)...)
-	}
+	spare := append(p.names.spare[:0], front...)
 	for i := range fields {
-		if i != front && i != drop && fields[i].latest != repeat {
+		if fields[i].latest != repeat {
 			spare = append(spare, p.element(fields, i)...)
 		}
 	}
-	p.dst = append(p.dst[:fields[0].start], spare...)
+	if len(fields) > 0 {
+		p.dst = p.dst[:fields[0].start]
+	}
+	p.dst = append(p.dst, spare...)
 	p.names.spare = spare
 }
 
 // element returns the bytes of the field that stands at a place: the last one of its name.
-func (p *parser) element(fields []field, i int) []byte {
+func (p *parser) element(fields []field, i int) []byte { return p.elementTo(fields, i, len(p.dst)) }
+
+// elementTo is element where more follows the fields, which end at end.
+func (p *parser) elementTo(fields []field, i, end int) []byte {
 	if latest := fields[i].latest; latest > 0 {
 		i = latest
 	}
-	end := len(p.dst)
 	if i+1 < len(fields) {
 		end = fields[i+1].start
 	}
 	return p.dst[fields[i].start:end]
+}
+
+// nameOf returns the name of a field.
+func (p *parser) nameOf(f *field) []byte { return p.dst[f.start+1 : f.start+1+f.name] }
+
+// appendIndex appends the type and name of an element of an array.
+func appendIndex(dst []byte, t bsoncore.Type, i int64) []byte {
+	if i < 10 {
+		return append(dst, byte(t), '0'+byte(i), 0)
+	}
+	dst = append(dst, byte(t))
+	dst = strconv.AppendInt(dst, i, 10)
+	return append(dst, 0)
+}
+
+// appendString appends the value of a string.
+func appendString(dst, text []byte) []byte {
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(text)+1))
+	dst = append(dst, text...)
+	return append(dst, 0)
 }

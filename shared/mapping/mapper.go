@@ -4,16 +4,10 @@ import (
 	"hash/maphash"
 	"strings"
 	"sync"
-	"unicode/utf8"
-
-	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"github.com/tidemark/tidemark/shared/fault"
 	"github.com/tidemark/tidemark/shared/record"
 )
-
-// DefaultGuardField is the name of the guard where Options gives none.
-const DefaultGuardField = "_tidemark"
 
 const (
 	// MongoDB "Limits and Thresholds": a document has at most 16 MiB. Some servers store deeper documents than 100
@@ -25,75 +19,44 @@ const (
 	maxParts = 2 * maxDocument
 )
 
-const idField = "_id"
-
-// Options says how values are converted. The zero value converts without declared fields.
-type Options struct {
-	// GuardField names the field that holds the guard; "" is DefaultGuardField.
-	GuardField string
-	// Dates, EpochSeconds, ObjectIDs and Decimals are dotted paths of fields that have a type which JSON lacks.
-	Dates, EpochSeconds, ObjectIDs, Decimals []string
-	// RejectDuplicateKeys refuses an object with two fields of one name, instead of keeping the last.
-	RejectDuplicateKeys bool
-	// Wrap is the name that a value which is no object is stored under; "" refuses such values.
-	Wrap string
-}
-
 // Mapper converts records. It is safe for concurrent use.
 type Mapper struct {
-	guardField    string
-	wrap          string
-	declared      *node
-	rejectRepeats bool
-	seed          maphash.Seed
-	parsers       sync.Pool // of *parser
+	o        Options // complete
+	declared *node
+	keyField []string   // the path of FromKeyField
+	idFields [][]string // the paths of FromFields
+	seed     maphash.Seed
+	parsers  sync.Pool // of *parser
 }
 
 // New checks the options. Its errors are Fatal, of class "bad-mapping".
 func New(o Options) (*Mapper, error) {
-	if o.GuardField == "" {
-		o.GuardField = DefaultGuardField
-	}
-	if o.GuardField == idField || !plainName(o.GuardField) || strings.ContainsAny(o.GuardField, ".$") {
-		return nil, badMapping("guardField: %q cannot hold the guard: use a name without \".\" and \"$\" that is not _id", o.GuardField)
-	}
-	if o.Wrap != "" && !plainName(o.Wrap) {
-		return nil, badMapping("wrap: %q is no field name: it must be UTF-8 without U+0000", o.Wrap)
-	}
-	if o.Wrap == o.GuardField {
-		return nil, badMapping("wrap: %q is the field of the guard, which would replace the value: use another name", o.Wrap)
+	o = o.complete()
+	if err := o.check(); err != nil {
+		return nil, err
 	}
 	declared, err := declare(o)
 	if err != nil {
 		return nil, err
 	}
-	return &Mapper{
-		guardField:    o.GuardField,
-		wrap:          o.Wrap,
-		declared:      declared,
-		rejectRepeats: o.RejectDuplicateKeys,
-		seed:          maphash.MakeSeed(),
-	}, nil
+	m := &Mapper{o: o, declared: declared, keyField: strings.Split(o.ID.Field, "."), seed: maphash.MakeSeed()}
+	for _, path := range o.ID.Fields {
+		m.idFields = append(m.idFields, strings.Split(path, "."))
+	}
+	return m, nil
 }
 
-func badMapping(format string, args ...any) error {
-	return fault.Fatalf("bad-mapping", format, args...)
-}
-
-func plainName(name string) bool {
-	return utf8.ValidString(name) && !strings.Contains(name, "\x00")
-}
-
-// Value appends the BSON document of a value to dst. With an error it returns dst as it was.
+// Value appends the BSON document of a value of the format to dst, without what Convert adds. With an error it returns
+// dst as it was.
 func (m *Mapper) Value(dst, value []byte) ([]byte, error) {
-	p := m.take(value)
+	p := m.take()
 	defer m.give(p)
 	start := len(dst)
 	p.begin(append(dst, 0, 0, 0, 0), start)
-	if err := p.text(); err != nil {
+	if err := p.fields(m.o.Format, value, m.declared); err != nil {
 		return dst, err
 	}
-	p.arrange(0, none, none)
+	p.arrange(nil)
 	p.close(start)
 	if err := checkSize(len(p.dst) - start); err != nil {
 		return dst, err
@@ -101,22 +64,30 @@ func (m *Mapper) Value(dst, value []byte) ([]byte, error) {
 	return p.dst, nil
 }
 
-// Convert makes the write of one record in insert mode, where a null value has nothing to store (class "null-value").
+// Convert makes the write of one record.
 //
-// The _id of the value is kept: it moves to the front, and the guard is stored as the last field. It is refused
-// (bad-id) where mongod would refuse it: an array, a regular expression, or a name with a leading $ anywhere inside.
-// Without one the _id is made of the coordinates, and no guard is needed.
+// In insert the write is a Put of the value's fields behind an _id. Without a rule for it, an _id of the value is kept:
+// it moves to the front, and the guard is stored as the last field. Without one it is made of the coordinates, and no
+// guard is needed. A null value has nothing to store: it is refused (null-value), or a Skip where tombstones are
+// ignored.
+//
+// In upsert and update the write is a Put of the value's fields behind the _id of the rule, always with the guard. A
+// top-level name that begins with $ is refused (bad-field-name), and in update, where $set would take it for a path, an
+// empty or dotted one too. A null value is a Delete of _id and guard, a refusal (null-value) or a Skip, as the option
+// Tombstones says.
+//
+// With a rule a record without the field or the key is refused (no-key), one whose key cannot be read too (bad-key),
+// and one whose value has an _id of other bytes (id-conflict). Under every rule the _id is refused where mongod would
+// refuse it (bad-id): an array, a regular expression, or a name with a leading $ anywhere inside.
 //
 // A field of the value that has the guard's name is never stored, or a record could forge the origin of its document
 // and a writer that compares guards would take another record for stored. It is left out and the true guard is stored
-// as the last field, also beside an _id made of coordinates.
+// as the last field, also beside an _id made of coordinates. Metadata stands before the guard, and instead of a field of
+// its name.
 //
 // The document of the write is never changed or used again by the Mapper. Small documents share chunks of memory, so
 // that one kept for long keeps up to 64 KiB.
 func (m *Mapper) Convert(rec record.Record, topic record.Topic) (record.Write, error) {
-	if rec.Value == nil {
-		return record.Write{}, fault.Poisonf("null-value", "the value is null: insert mode has no document to store")
-	}
 	w := record.Write{Record: rec, Guard: record.Guard{
 		Topic:       rec.Partition.Topic,
 		Incarnation: topic.Incarnation,
@@ -125,9 +96,25 @@ func (m *Mapper) Convert(rec record.Record, topic record.Topic) (record.Write, e
 		Offset:      rec.Offset,
 		Timestamp:   rec.Timestamp,
 	}}
-	p := m.take(rec.Value)
+	if rec.Value == nil {
+		switch m.o.Tombstones {
+		case Delete:
+			w.Op = record.Delete
+		case Ignore:
+			w.Op = record.Skip
+			return w, nil
+		case DeadLetter:
+			return record.Write{}, fault.Poisonf("null-value", "the value is null and has no document: tombstones is deadLetter")
+		}
+	}
+	p := m.take()
 	defer m.give(p)
-	start, err := m.document(p, &w)
+	start, err := 0, error(nil)
+	if w.Op == record.Delete {
+		err = m.remove(p, &w)
+	} else {
+		start, err = m.put(p, &w)
+	}
 	if err != nil {
 		return record.Write{}, err
 	}
@@ -135,30 +122,74 @@ func (m *Mapper) Convert(rec record.Record, topic record.Topic) (record.Write, e
 	return w, nil
 }
 
-// document builds the document of w in the parser's dst and returns where it starts. The value's fields are converted
-// behind an _id of coordinates. If they bring an _id of their own, the document begins later, so that nothing moves.
-func (m *Mapper) document(p *parser, w *record.Write) (int, error) {
-	dst := append(p.arena.room(len(p.src)), 0, 0, 0, 0)
-	dst = appendCoordinates(dst, w.Guard)
-	fields := len(dst)
-	p.begin(dst, fields-4)
-	if err := p.text(); err != nil {
-		return 0, err
-	}
-	id, guard := p.find(idField), p.find(m.guardField)
-	p.arrange(0, id, guard)
-	start := 0
-	if id != none {
-		w.OwnID, start = true, fields-4
-		if err := checkID(p.dst[fields:]); err != nil {
+// put builds the document of w in the parser's dst and returns where it starts. The value's fields are converted behind
+// the _id. If there is no rule and they bring an _id of their own, the document begins later, so that nothing moves.
+func (m *Mapper) put(p *parser, w *record.Write) (start int, err error) {
+	p.begin(append(p.arena.room(len(w.Record.Value)), 0, 0, 0, 0), 0)
+	switch m.o.ID.From {
+	case FromKey, FromKeyField:
+		if err := m.keyID(p, w.Record.Key); err != nil {
 			return 0, err
 		}
+	case FromCoordinates:
+		p.dst = appendCoordinates(p.dst, w.Guard)
+	case FromFields:
 	}
-	if w.OwnID || guard != none {
-		p.dst = appendGuard(p.dst, m.guardField, w.Guard)
+	fields := len(p.dst)
+	if err := p.fields(m.o.Format, w.Record.Value, m.declared); err != nil {
+		return 0, err
+	}
+	if err := m.checkFieldNames(p); err != nil {
+		return 0, err
+	}
+	front, err := m.settleID(p, fields, w)
+	if err != nil {
+		return 0, err
+	}
+	if w.OwnID && m.o.ID.From == FromCoordinates {
+		start = fields - 4
+	}
+	p.drop(guardName)
+	p.drop(metadataName)
+	p.arrange(front)
+	if m.o.Metadata != "" {
+		m.appendMetadata(p, w.Record)
+	}
+	if w.OwnID || p.names.found[guardName] != none {
+		p.dst = appendGuard(p.dst, m.o.GuardField, w.Guard)
 	}
 	p.close(start)
 	return start, checkSize(len(p.dst) - start)
+}
+
+// remove builds the document of a Delete: _id and guard. New has seen to it that the _id comes from the key.
+func (m *Mapper) remove(p *parser, w *record.Write) error {
+	p.begin(append(p.arena.room(len(w.Record.Key)), 0, 0, 0, 0), 0)
+	w.OwnID = true
+	if err := m.keyID(p, w.Record.Key); err != nil {
+		return err
+	}
+	p.dst = appendGuard(p.dst, m.o.GuardField, w.Guard)
+	p.close(0)
+	return checkSize(len(p.dst))
+}
+
+// checkFieldNames refuses top-level names that the server takes in an insert and refuses, or takes for something else,
+// in a keyed mode.
+func (m *Mapper) checkFieldNames(p *parser) error {
+	if m.o.Mode == record.Insert {
+		return nil
+	}
+	for i := range p.names.fields {
+		name := p.nameOf(&p.names.fields[i])
+		if len(name) > 0 && name[0] == '$' {
+			return fault.Poisonf("bad-field-name", "top-level field %d has a name that begins with $, which MongoDB refuses in the mode %s", i+1, m.o.Mode)
+		}
+		if m.o.Mode == record.Update && !settable(name) {
+			return fault.Poisonf("bad-field-name", "top-level field %d has an empty name or one with a dot, which $set takes for a path", i+1)
+		}
+	}
+	return nil
 }
 
 func checkSize(n int) error {
@@ -168,55 +199,17 @@ func checkSize(n int) error {
 	return nil
 }
 
-// checkID refuses what mongod refuses as an _id. The elements begin with it.
-func checkID(elements []byte) error {
-	id, _, ok := bsoncore.ReadElement(elements)
-	if !ok {
-		return fault.Poisonf("bad-id", "the _id cannot be read")
-	}
-	switch value := id.Value(); value.Type {
-	case bsoncore.TypeArray, bsoncore.TypeRegex, bsoncore.TypeUndefined:
-		return fault.Poisonf("bad-id", "the _id is of the type %s, which MongoDB refuses", value.Type)
-	case bsoncore.TypeEmbeddedDocument:
-		if hasDollarName(value.Data) {
-			return fault.Poisonf("bad-id", "the _id holds a field name that begins with $, which MongoDB refuses")
-		}
-	default:
-	}
-	return nil
-}
-
-// hasDollarName looks into documents and arrays at any depth, which the conversion has bounded.
-func hasDollarName(doc []byte) bool {
-	for rest := doc[4:]; len(rest) > 1; {
-		element, next, ok := bsoncore.ReadElement(rest)
-		if !ok {
-			return true
-		}
-		if key := element.KeyBytes(); len(key) > 0 && key[0] == '$' {
-			return true
-		}
-		value := element.Value()
-		if nested := value.Type == bsoncore.TypeEmbeddedDocument || value.Type == bsoncore.TypeArray; nested && hasDollarName(value.Data) {
-			return true
-		}
-		rest = next
-	}
-	return false
-}
-
-func (m *Mapper) take(value []byte) *parser {
+func (m *Mapper) take() *parser {
 	p, ok := m.parsers.Get().(*parser)
 	if !ok {
-		p = &parser{declared: m.declared, wrap: m.wrap, rejectRepeats: m.rejectRepeats, names: names{seed: m.seed}}
+		p = &parser{wrap: m.o.Wrap, rejectRepeats: m.o.RejectDuplicateKeys, names: newNames(m.seed, m.o)}
 	}
-	p.src = value
 	return p
 }
 
 // give returns a parser without what belongs to the caller, and without memory that only a rare value needs.
 func (m *Mapper) give(p *parser) {
-	p.src, p.dst = nil, nil
+	p.src, p.dst, p.declared = nil, nil, nil
 	p.names.trim()
 	m.parsers.Put(p)
 }

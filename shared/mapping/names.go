@@ -21,6 +21,14 @@ const repeat = -1
 // none stands for no field.
 const none = -1
 
+// The top-level fields that are ours to write, numbers in names.found.
+const (
+	idName = iota
+	guardName
+	metadataName
+	ourNames
+)
+
 // fewFields is up to where looking through all names is quicker than a table.
 const fewFields = 16
 
@@ -31,26 +39,73 @@ type names struct {
 	// tables are the hash tables of objects with many fields, one a level: field numbers from 1, 0 is free.
 	tables [][]int32
 	spare  []byte
+	// ours are the names of the top-level fields that are ours to write. The last may be "", which none has: its
+	// length is none. found are the numbers of the value's own fields of these names, none where it has none.
+	ours  [ourNames]ourName
+	found [ourNames]int
+}
+
+type ourName struct {
+	text   string
+	length int
+	tag    uint64
+}
+
+func newNames(seed maphash.Seed, o Options) names {
+	n := names{seed: seed}
+	for i, text := range []string{idName: idField, guardName: o.GuardField, metadataName: o.Metadata} {
+		n.ours[i] = ourName{text: text, length: len(text), tag: tagOf([]byte(text), 0, len(text))}
+		if text == "" {
+			n.ours[i].length = none
+		}
+	}
+	return n
+}
+
+// begin forgets the fields of the document before.
+func (n *names) begin() {
+	n.fields = n.fields[:0]
+	for i := range n.found {
+		n.found[i] = none
+	}
 }
 
 // note enters the field whose element, so far only its type and name, begins at start of dst. It says whether the
 // name is new in the object, whose fields begin at first.
 func (n *names) note(dst []byte, first, start, level int) bool {
 	end := len(dst) - 1
-	f := field{start: start, name: end - start - 1, tag: tagOf(dst, start+1, end)}
+	return n.enter(dst, first, level, start, end-start-1, tagOf(dst, start+1, end))
+}
+
+// enter is note for a name whose length and tag are known already.
+func (n *names) enter(dst []byte, first, level, start, length int, tag uint64) bool {
 	number := len(n.fields) - first
 	var original int
 	if number < fewFields {
-		original = scan(dst, n.fields[first:], &f)
+		original = scan(dst, n.fields[first:], start, length, tag)
 	} else {
-		original = n.lookup(dst, first, level, &f)
+		original = n.lookup(dst, first, level, &field{start: start, name: length, tag: tag})
 	}
 	if original != none {
 		n.fields[first+original].latest = number
-		f.latest = repeat
+		n.fields = append(n.fields, field{start: start, name: length, tag: tag, latest: repeat})
+		return false
 	}
-	n.fields = append(n.fields, f)
-	return original == none
+	if level == 1 {
+		n.noteOurs(dst, number, start, length, tag)
+	}
+	n.fields = append(n.fields, field{start: start, name: length, tag: tag})
+	return true
+}
+
+// noteOurs remembers a top-level field whose name is ours.
+func (n *names) noteOurs(dst []byte, number, start, length int, tag uint64) {
+	for i := range n.ours {
+		our := &n.ours[i]
+		if our.tag == tag && our.length == length && (length <= 8 || string(dst[start+1:start+1+length]) == our.text) {
+			n.found[i] = number
+		}
+	}
 }
 
 // tagOf reads the last eight bytes of the name dst[from:end]. What stands before a shorter one is shifted out.
@@ -75,9 +130,9 @@ func same(dst []byte, a, b *field) bool {
 		(a.name <= 8 || bytes.Equal(dst[a.start+1:a.start+1+a.name], dst[b.start+1:b.start+1+b.name]))
 }
 
-func scan(dst []byte, fields []field, f *field) int {
+func scan(dst []byte, fields []field, start, length int, tag uint64) int {
 	for i := range fields {
-		if same(dst, &fields[i], f) && fields[i].latest != repeat {
+		if f := &fields[i]; f.tag == tag && same(dst, f, &field{start: start, name: length, tag: tag}) && f.latest != repeat {
 			return i
 		}
 	}

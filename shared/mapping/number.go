@@ -9,6 +9,11 @@ import (
 
 // number reads a number into the type that its form asks for.
 func (p *parser) number(typeAt int) error {
+	if n, ok := p.smallInteger(); ok {
+		p.dst[typeAt] = byte(bsoncore.TypeInt32)
+		p.dst = bsoncore.AppendInt32(p.dst, n)
+		return nil
+	}
 	at := p.pos
 	literal, integer, err := p.literal()
 	if err != nil {
@@ -40,6 +45,26 @@ func (p *parser) number(typeAt int) error {
 	p.dst[typeAt] = byte(bsoncore.TypeDecimal128)
 	p.dst = bsoncore.AppendDecimal128(p.dst, high, low)
 	return nil
+}
+
+// smallInteger reads an integer literal of up to nine digits that has no sign and no leading zero. false is no answer:
+// nothing is read then.
+func (p *parser) smallInteger() (int32, bool) {
+	n, src := int32(0), p.src[p.pos:]
+	for i, c := range src {
+		if !isDigit(c) {
+			if i == 0 || c == '.' || c|0x20 == 'e' || src[0] == '0' && i > 1 {
+				return 0, false
+			}
+			p.pos += i
+			return n, true
+		}
+		if i == 9 {
+			return 0, false
+		}
+		n = n*10 + int32(c-'0')
+	}
+	return 0, false
 }
 
 // literal passes one number in JSON's grammar and says whether it is an integer literal: without point and exponent.
@@ -156,3 +181,39 @@ func parseShortDouble(literal []byte) (float64, bool) {
 
 //nolint:gochecknoglobals // a table that nothing changes
 var powersOfTen = [...]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15}
+
+// parseWholeNumber returns the int64 of a text that is an integer literal of JSON and nothing else.
+func parseWholeNumber(text []byte) (int64, bool) {
+	digits := text
+	if len(digits) > 0 && digits[0] == '-' {
+		digits = digits[1:]
+	}
+	if len(digits) == 0 || digits[0] == '0' && len(digits) > 1 {
+		return 0, false
+	}
+	for _, c := range digits {
+		if !isDigit(c) {
+			return 0, false
+		}
+	}
+	return parseInteger(text)
+}
+
+// parseAnyDouble returns the double of a text that is a number of JSON, or one of the three names of MongoDB Extended
+// JSON for what JSON has no number for.
+func parseAnyDouble(text []byte) (float64, bool) {
+	switch string(text) {
+	case "NaN":
+		// The bits that MongoDB's drivers write; math.NaN has others.
+		return math.Float64frombits(0x7ff8000000000000), true
+	case "Infinity":
+		return math.Inf(1), true
+	case "-Infinity":
+		return math.Inf(-1), true
+	}
+	p := parser{src: text}
+	if _, _, err := p.literal(); err != nil || p.pos < len(text) {
+		return 0, false
+	}
+	return parseDouble(text)
+}

@@ -2,6 +2,8 @@ package mapping
 
 import (
 	"bytes"
+	"encoding/binary"
+	"math/bits"
 	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
@@ -9,84 +11,129 @@ import (
 	"github.com/tidemark/tidemark/shared/fault"
 )
 
-// parser reads one JSON text and appends its BSON to dst. It calls itself for each level, at most maxLevels deep.
+// parser reads one value, or one key, and appends its BSON to dst. It calls itself for each level, at most maxLevels
+// deep.
 type parser struct {
-	declared      *node
 	wrap          string
 	rejectRepeats bool
 
-	src   []byte
-	pos   int
-	dst   []byte
-	start int  // of the document in dst
-	moves bool // the top level holds repeated names
+	src      []byte
+	pos      int
+	declared *node
+	extended bool // src is Extended JSON
+	dst      []byte
+	start    int  // of the document in dst
+	moves    bool // the top level holds repeated names, or fields that are dropped
 
 	names names
 	arena arena
 }
 
-// begin sets the place of the document in dst, which ends where its fields are to be appended.
-func (p *parser) begin(dst []byte, start int) { p.pos, p.dst, p.start = 0, dst, start }
+// begin sets the place of the document in dst, which ends where it is to be appended to.
+func (p *parser) begin(dst []byte, start int) {
+	p.dst, p.start, p.moves = dst, start, false
+	p.names.begin()
+}
 
-// text appends the fields of the document that the text holds. Its fields stay in p.names for arrange and find.
+// source sets what is read next, and what is declared of it.
+func (p *parser) source(src []byte, format Format, declared *node) {
+	p.src, p.pos, p.extended, p.declared = src, 0, format == ExtJSON, declared
+}
+
+// fields appends the fields of a value's document. They stay in p.names for arrange.
+func (p *parser) fields(format Format, value []byte, declared *node) error {
+	p.source(value, format, declared)
+	switch format {
+	case BSON:
+		var err error
+		p.moves, err = p.bsonFields(1)
+		return err
+	case String, Bytes:
+		return p.unparsed(format, p.wrapper())
+	case JSON, ExtJSON:
+	}
+	return p.text()
+}
+
+// text appends the fields of the document that a JSON text holds.
 func (p *parser) text() error {
-	const byteOrderMark = "\xef\xbb\xbf"
-	if len(p.src) >= len(byteOrderMark) && string(p.src[:len(byteOrderMark)]) == byteOrderMark {
-		p.pos = len(byteOrderMark)
+	p.byteOrderMark()
+	if p.token() == '{' {
+		var err error
+		if p.moves, err = p.members(p.declared, 1); err != nil {
+			return err
+		}
+		return p.end()
 	}
-	object := p.token() == '{'
 	at := p.pos
-	var err error
-	if object {
-		p.moves, err = p.members(p.declared, 1)
-	} else {
-		err = p.wrapped()
-	}
-	if err != nil {
+	typeAt := p.wrapper()
+	if err := p.value(p.declared.child([]byte(p.wrap)), typeAt, 2); err != nil {
 		return err
 	}
-	if p.token(); p.pos < len(p.src) {
-		return p.fail("trailing-data", p.pos, "something follows the JSON value")
+	if err := p.end(); err != nil {
+		return err
 	}
-	if !object && p.wrap == "" {
+	if p.wrap == "" {
 		return p.fail("not-a-document", at, "the JSON value is no object; the option wrap would store it under a name")
 	}
 	return nil
 }
 
-// wrapped reads a value that is no object as the only field of the document.
-func (p *parser) wrapped() error {
-	p.moves = false
-	at := len(p.dst)
+// byteOrderMark passes one at the beginning (RFC 8259, section 8.1).
+func (p *parser) byteOrderMark() {
+	const mark = "\xef\xbb\xbf"
+	if len(p.src) >= len(mark) && string(p.src[:len(mark)]) == mark {
+		p.pos = len(mark)
+	}
+}
+
+// end says what is wrong if the text goes on.
+func (p *parser) end() error {
+	if p.token(); p.pos < len(p.src) {
+		return p.fail("trailing-data", p.pos, "something follows the JSON value")
+	}
+	return nil
+}
+
+// wrapper begins the element that a value which is no document is stored in, as the only one of the document.
+func (p *parser) wrapper() (typeAt int) {
+	typeAt = len(p.dst)
 	p.dst = append(p.dst, 0)
 	p.dst = append(p.dst, p.wrap...)
 	p.dst = append(p.dst, 0)
-	p.names.note(p.dst, 0, at, 1)
-	return p.value(p.declared.child(p.dst[at+1:len(p.dst)-1]), at, 2)
+	p.names.note(p.dst, 0, typeAt, 1)
+	return typeAt
+}
+
+// unparsed appends the source as a string or as binary.
+func (p *parser) unparsed(format Format, typeAt int) error {
+	if format == Bytes {
+		p.dst[typeAt] = byte(bsoncore.TypeBinary)
+		p.dst = bsoncore.AppendBinary(p.dst, genericSubtype, p.src)
+		return nil
+	}
+	if at := invalidUTF8(p.src); at != none {
+		return p.fail("bad-utf8", at, "not UTF-8")
+	}
+	p.dst[typeAt] = byte(bsoncore.TypeString)
+	p.dst = appendString(p.dst, p.src)
+	return nil
 }
 
 // value reads one value and sets its type at typeAt. A container in it is of the level.
 func (p *parser) value(declared *node, typeAt, level int) error {
 	c := p.token()
 	if declared != nil && declared.kind != undeclared && c != '[' {
-		return p.typed(declared, typeAt)
+		return p.typed(declared, typeAt, level)
 	}
 	switch c {
 	case '"':
 		p.dst[typeAt] = byte(bsoncore.TypeString)
-		at := len(p.dst)
-		p.dst = append(p.dst, 0, 0, 0, 0)
-		if _, err := p.str(); err != nil {
-			return err
-		}
-		p.dst = append(p.dst, 0)
-		putLength(p.dst, at, len(p.dst)-at-4)
-		return nil
+		return p.stringValue()
 	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
 		return p.number(typeAt)
 	case '{':
-		p.dst[typeAt] = byte(bsoncore.TypeEmbeddedDocument)
-		return p.object(declared, level)
+		return p.object(declared, typeAt, level)
 	case '[':
 		p.dst[typeAt] = byte(bsoncore.TypeArray)
 		return p.array(declared, level)
@@ -95,29 +142,53 @@ func (p *parser) value(declared *node, typeAt, level int) error {
 	}
 }
 
-func (p *parser) object(declared *node, level int) error {
-	at, first := len(p.dst), len(p.names.fields)
+// stringValue reads a string in quotes and appends it as the value of an element.
+func (p *parser) stringValue() error {
+	at := len(p.dst)
+	p.dst = append(p.dst, 0, 0, 0, 0)
+	if _, err := p.str(); err != nil {
+		return err
+	}
+	p.dst = append(p.dst, 0)
+	putLength(p.dst, at, len(p.dst)-at-4)
+	return nil
+}
+
+func (p *parser) object(declared *node, typeAt, level int) error {
+	at, opened, first := len(p.dst), p.pos, len(p.names.fields)
+	p.dst[typeAt] = byte(bsoncore.TypeEmbeddedDocument)
 	p.dst = append(p.dst, 0, 0, 0, 0)
 	repeats, err := p.members(declared, level)
 	if err != nil {
 		return err
 	}
-	if repeats {
-		p.reorder(first, none, none)
+	wraps := false
+	if p.extended {
+		if wraps, err = p.unwrap(typeAt, at, first, opened); err != nil {
+			return err
+		}
+	}
+	if repeats && !wraps {
+		p.reorder(first, nil)
 	}
 	p.names.fields = p.names.fields[:first]
-	p.close(at)
+	if !wraps {
+		p.close(at)
+	}
 	return nil
 }
 
 // members reads an object's fields and says whether names are repeated. It leaves the fields in p.names.
 func (p *parser) members(declared *node, level int) (repeats bool, err error) {
-	if level > maxLevels {
+	if level > maxLevels && !p.extended {
 		return false, p.tooDeep()
 	}
 	first := len(p.names.fields)
 	p.pos++
 	if p.token() == '}' {
+		if level > maxLevels {
+			return false, p.tooDeep()
+		}
 		p.pos++
 		return false, nil
 	}
@@ -132,11 +203,7 @@ func (p *parser) members(declared *node, level int) (repeats bool, err error) {
 			return false, p.malformed("a colon")
 		}
 		p.pos++
-		child := declared
-		if child != nil {
-			child = child.child(p.dst[typeAt+1 : len(p.dst)-1])
-		}
-		if err := p.value(child, typeAt, level+1); err != nil {
+		if err := p.member(declared, typeAt, level); err != nil {
 			return false, err
 		}
 		if more, err := p.next('}'); err != nil || !more {
@@ -145,26 +212,71 @@ func (p *parser) members(declared *node, level int) (repeats bool, err error) {
 	}
 }
 
+// member reads the value of a field, whose element is begun, in an object of the level.
+func (p *parser) member(declared *node, typeAt, level int) error {
+	name := p.dst[typeAt+1 : len(p.dst)-1]
+	if p.extended && level > 1 {
+		if w := wrapperOf(name); w != noWrapper {
+			return p.wrapped(w, typeAt, level)
+		}
+		// What is too deep for a document can still be a value with its wrapper around it.
+		if level > maxLevels {
+			return p.tooDeep()
+		}
+	}
+	if declared != nil {
+		declared = declared.child(name)
+	}
+	return p.value(declared, typeAt, level+1)
+}
+
 // name reads the name of a field and begins its element, whose type is still to be set.
 func (p *parser) name(first, level int) (repeated bool, err error) {
 	if p.token() != '"' {
 		return false, p.malformed("a field name in quotes")
 	}
-	at, start := p.pos, len(p.dst)
-	p.dst = append(p.dst, 0)
-	plain, err := p.str()
-	if err != nil {
-		return false, err
+	at := p.pos
+	start := len(p.dst)
+	if length, tag, short := p.shortName(); short {
+		repeated = !p.names.enter(p.dst, first, level, start, length, tag)
+	} else {
+		p.dst = append(p.dst, 0)
+		plain, err := p.str()
+		if err != nil {
+			return false, err
+		}
+		if !plain && bytes.IndexByte(p.dst[start+1:], 0) >= 0 {
+			return false, p.fail("bad-field-name", at, "a field name holds U+0000, at which BSON would cut it off")
+		}
+		p.dst = append(p.dst, 0)
+		repeated = !p.names.note(p.dst, first, start, level)
 	}
-	if !plain && bytes.IndexByte(p.dst[start+1:], 0) >= 0 {
-		return false, p.fail("bad-field-name", at, "a field name holds U+0000, at which BSON would cut it off")
-	}
-	p.dst = append(p.dst, 0)
-	repeated = !p.names.note(p.dst, first, start, level)
 	if repeated && p.rejectRepeats {
-		return false, p.fail("duplicate-key", at, "a field name stands twice in one object")
+		return false, p.repeated(at)
 	}
 	return repeated, nil
+}
+
+// shortName reads a plain name of up to seven bytes, which one word holds with the quote behind it, and returns its length
+// and tag. false is no answer: nothing is read then.
+func (p *parser) shortName() (length int, tag uint64, ok bool) {
+	start, src := len(p.dst), p.src[p.pos:]
+	if len(src) < 9 || cap(p.dst)-start < 9 {
+		return 0, 0, false
+	}
+	w := binary.LittleEndian.Uint64(src[1:])
+	k := bits.TrailingZeros64(notPlain(w)) / 8
+	if k > 7 || src[1+k] != '"' {
+		return 0, 0, false
+	}
+	w &= 1<<(8*k) - 1
+	dst := p.dst[:start+9]
+	dst[start] = 0
+	// What follows the name in the word is zero, and so is the byte that ends it.
+	binary.LittleEndian.PutUint64(dst[start+1:], w)
+	p.dst = dst[:start+k+2]
+	p.pos += k + 2
+	return k, w, true
 }
 
 func (p *parser) array(declared *node, level int) error {
@@ -181,9 +293,7 @@ func (p *parser) array(declared *node, level int) error {
 	}
 	for i := int64(0); ; i++ {
 		typeAt := len(p.dst)
-		p.dst = append(p.dst, 0)
-		p.dst = strconv.AppendInt(p.dst, i, 10)
-		p.dst = append(p.dst, 0)
+		p.dst = appendIndex(p.dst, 0, i)
 		if err := p.value(declared, typeAt, level+1); err != nil {
 			return err
 		}
@@ -274,6 +384,10 @@ func (p *parser) malformed(expected string) error {
 	return p.fail("malformed-json", p.pos, "not JSON: "+expected+" must stand here")
 }
 
-func (p *parser) tooDeep() error {
-	return p.fail("too-deep", p.pos, "more than "+strconv.Itoa(maxLevels)+" levels, which MongoDB refuses")
+const tooManyLevels = "more than 180 levels, which MongoDB refuses"
+
+func (p *parser) tooDeep() error { return p.fail("too-deep", p.pos, tooManyLevels) }
+
+func (p *parser) repeated(at int) error {
+	return p.fail("duplicate-key", at, "a field name stands twice in one object")
 }

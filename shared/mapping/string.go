@@ -8,13 +8,39 @@ import (
 )
 
 // str reads a string in quotes and appends its text to dst. Most are plain ASCII; plain says that this one was, and so
-// that it holds no U+0000.
+// that it holds no U+0000. Most are short as well: they are copied in the words in which they are looked at, which may
+// write up to eight bytes of dst's free capacity behind the text.
 func (p *parser) str() (plain bool, err error) {
+	const short = 4
 	p.pos++
+	src, dst := p.src[p.pos:], p.dst
+	for range short {
+		n := len(dst)
+		if len(src) < 8 || cap(dst)-n < 8 {
+			break
+		}
+		w := binary.LittleEndian.Uint64(src)
+		dst = dst[:n+8]
+		binary.LittleEndian.PutUint64(dst[n:], w)
+		if found := notPlain(w); found != 0 {
+			k := bits.TrailingZeros64(found) / 8
+			p.dst = dst[:n+k]
+			p.pos = len(p.src) - len(src) + k
+			return p.endStr()
+		}
+		src = src[8:]
+	}
+	p.pos = len(p.src) - len(src)
 	end := skipPlain(p.src, p.pos)
-	if end < len(p.src) && p.src[end] == '"' {
-		p.dst = append(p.dst, p.src[p.pos:end]...)
-		p.pos = end + 1
+	p.dst = append(dst, p.src[p.pos:end]...)
+	p.pos = end
+	return p.endStr()
+}
+
+// endStr reads the end of a string whose text was plain up to here, or the rest of one that is not.
+func (p *parser) endStr() (plain bool, err error) {
+	if p.peek() == '"' {
+		p.pos++
 		return true, nil
 	}
 	return false, p.anyStr()
@@ -60,16 +86,34 @@ func (p *parser) run() (end int, valid bool) {
 	}
 }
 
-// skipPlain returns the place of the next byte that is a quote, a backslash, a control character or not ASCII. It looks
-// at eight bytes at a time: a mask has the top bit of each byte that is found. Subtraction can carry into higher bytes,
-// never lower ones, so the lowest bit is exact (Warren, Hacker's Delight, section 6-1).
-func skipPlain(src []byte, i int) int {
+// invalidUTF8 returns the place of the first byte that is not UTF-8, none where there is none.
+func invalidUTF8(text []byte) int {
+	if utf8.Valid(text) {
+		return none
+	}
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRune(text[i:])
+		if r == utf8.RuneError && size == 1 {
+			return i
+		}
+		i += size
+	}
+	return none
+}
+
+// notPlain marks with its top bit each byte of eight that is a quote, a backslash, a control character or not ASCII.
+// Subtraction can carry into higher bytes, never lower ones, so the lowest mark is exact (Warren, Hacker's Delight,
+// section 6-1).
+func notPlain(w uint64) uint64 {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	quote, backslash := w^ones*'"', w^ones*'\\'
+	return ((w-ones*0x20)&^w | (quote-ones)&^quote | (backslash-ones)&^backslash | w) & tops
+}
+
+// skipPlain returns the place of the next byte that notPlain marks.
+func skipPlain(src []byte, i int) int {
 	for ; i+8 <= len(src); i += 8 {
-		w := binary.LittleEndian.Uint64(src[i:])
-		quote, backslash := w^ones*'"', w^ones*'\\'
-		found := (w-ones*0x20)&^w | (quote-ones)&^quote | (backslash-ones)&^backslash | w
-		if found &= tops; found != 0 {
+		if found := notPlain(binary.LittleEndian.Uint64(src[i:])); found != 0 {
 			return i + bits.TrailingZeros64(found)/8
 		}
 	}

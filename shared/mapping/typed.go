@@ -2,13 +2,14 @@ package mapping
 
 import (
 	"math"
+	"strconv"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
 // typed reads a value of a declared type. Arrays of it are read elsewhere.
-func (p *parser) typed(declared *node, typeAt int) error {
+func (p *parser) typed(declared *node, typeAt, level int) error {
 	at := p.pos
 	switch c := p.peek(); {
 	case c == '"':
@@ -25,6 +26,8 @@ func (p *parser) typed(declared *node, typeAt int) error {
 			return err
 		}
 		return p.typedNumber(declared, typeAt, at, literal, integer)
+	case c == '{' && p.extended:
+		return p.typedObject(declared, typeAt, level)
 	case c == '{':
 		return p.unfit(declared, at)
 	}
@@ -35,6 +38,60 @@ func (p *parser) typed(declared *node, typeAt int) error {
 		return p.unfit(declared, at)
 	}
 	return nil
+}
+
+// typedObject reads an object, which fits only if it wraps a value that does.
+func (p *parser) typedObject(declared *node, typeAt, level int) error {
+	at, start := p.pos, len(p.dst)
+	if err := p.object(nil, typeAt, level); err != nil {
+		return err
+	}
+	p.names.spare = append(p.names.spare[:0], p.dst[start:]...)
+	p.dst = p.dst[:start]
+	return p.typedBSON(declared, typeAt, at, bsoncore.Value{Type: bsoncore.Type(p.dst[typeAt]), Data: p.names.spare})
+}
+
+// typedBSON converts a value that is BSON already. What has the declared type stays as it is, texts and integers are
+// converted as those of JSON are. A double has no decimal digits that could be kept, and counts nothing whole.
+func (p *parser) typedBSON(declared *node, typeAt, at int, value bsoncore.Value) error {
+	p.dst[typeAt] = byte(value.Type)
+	if value.Type == bsoncore.TypeNull || isOf(declared.kind, value.Type) {
+		p.dst = append(p.dst, value.Data...)
+		return nil
+	}
+	var n int64
+	switch value.Type {
+	case bsoncore.TypeString:
+		return p.typedText(declared, typeAt, at, value.Data[4:len(value.Data)-1])
+	case bsoncore.TypeInt32:
+		n = int64(value.Int32())
+	case bsoncore.TypeInt64:
+		n = value.Int64()
+	default:
+		return p.unfit(declared, at)
+	}
+	switch declared.kind {
+	case decimal:
+		return p.decimal(declared, typeAt, at, strconv.AppendInt(nil, n, 10))
+	case date, epochSeconds:
+		return p.typedInteger(declared, typeAt, at, n)
+	case objectID, undeclared:
+	}
+	return p.unfit(declared, at)
+}
+
+// isOf says whether a BSON type is the declared one.
+func isOf(k kind, t bsoncore.Type) bool {
+	switch k {
+	case date, epochSeconds:
+		return t == bsoncore.TypeDateTime
+	case objectID:
+		return t == bsoncore.TypeObjectID
+	case decimal:
+		return t == bsoncore.TypeDecimal128
+	case undeclared:
+	}
+	return false
 }
 
 // typedText converts a text, which stands behind the end of dst: it must be read before dst grows.
@@ -69,6 +126,11 @@ func (p *parser) typedNumber(declared *node, typeAt, at int, literal []byte, int
 	if !ok {
 		return p.unfit(declared, at)
 	}
+	return p.typedInteger(declared, typeAt, at, n)
+}
+
+// typedInteger converts a number to a date.
+func (p *parser) typedInteger(declared *node, typeAt, at int, n int64) error {
 	if declared.kind == epochSeconds {
 		if n > math.MaxInt64/1000 || n < math.MinInt64/1000 {
 			return p.unfit(declared, at)
