@@ -36,12 +36,16 @@ fuzz: ## Fuzz every decoder, FUZZTIME each (20s)
 	    echo "$$dir $$target"; go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(or $(FUZZTIME),20s) -fuzzminimizetime 20x ./$$dir; done; done
 
 .PHONY: bench
-bench: ## Move N=1000000 records into a real mongod, beside the ceiling, in one run
-	go run ./local/bench -n $(if $(filter command line environment,$(origin N)),$(N),1000000)
+bench: ## Move N=1000000 records from Apache Kafka into a real mongod, beside the ceiling, in PAIRS=5 pairs
+	go run ./local/bench -n $(if $(filter command line environment,$(origin N)),$(N),1000000) -pairs $(or $(PAIRS),5)
 
 .PHONY: emulator
 emulator: ## Serve the functions here and call them by schedule: CONFIG=pipeline.yaml PORT=8080 SCHEDULE='* * * * *'
 	@go run ./local/emulator -config '$(CONFIG)' $(if $(PORT),-port $(PORT)) $(if $(SCHEDULE),-schedule '$(SCHEDULE)')
+
+.PHONY: docs
+docs: ## Write docs/config.md from the form of the configuration
+	go run ./local/configdoc docs/config.md
 
 .PHONY: lint
 lint: $(TOOLS)/golangci-lint ## Lint, as CI does

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"regexp"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -61,6 +62,9 @@ func build(ctx context.Context, logger *slog.Logger) (*pipeline, error) {
 	if err != nil {
 		return nil, &assembleError{pipeline: cfg.Pipeline, error: err}
 	}
+	for _, notice := range cfg.Notices {
+		logger.InfoContext(ctx, "configuration", "pipeline", cfg.Pipeline, "notice", notice)
+	}
 	return p, nil
 }
 
@@ -77,9 +81,14 @@ func assemble(cfg config.Config, logger *slog.Logger) (*pipeline, error) {
 	// The runtime's limit is soft; what is left to the resident limit is for what it does not count.
 	debug.SetMemoryLimit(cfg.Run.Limits.Memory / 10 * 8)
 
+	if cfg.Sink.Mode != record.Insert {
+		return nil, fault.Fatalf("bad-config", "sink.mode: %s is not supported by this version: use insert", cfg.Sink.Mode)
+	}
 	mapper, err := mapping.New(mapping.Options{
-		GuardField: cfg.Sink.GuardField, Dates: cfg.Record.Dates, EpochSeconds: cfg.Record.EpochSeconds,
-		ObjectIDs: cfg.Record.ObjectIDs, Decimals: cfg.Record.Decimals,
+		Format: mapping.Format(cfg.Record.Format), KeyFormat: mapping.Format(cfg.Record.KeyFormat), Mode: cfg.Sink.Mode,
+		ID:         mapping.ID{From: mapping.IDFrom(cfg.Record.ID.From), Field: cfg.Record.ID.Field, Fields: cfg.Record.ID.Fields},
+		Tombstones: mapping.Tombstones(cfg.Sink.Tombstones), Metadata: cfg.Record.Metadata, GuardField: cfg.Sink.GuardField,
+		Dates: cfg.Record.Dates, EpochSeconds: cfg.Record.EpochSeconds, ObjectIDs: cfg.Record.ObjectIDs, Decimals: cfg.Record.Decimals,
 		RejectDuplicateKeys: cfg.Record.DuplicateKeys == "error", Wrap: cfg.Record.Wrap,
 	})
 	if err != nil {
@@ -134,21 +143,43 @@ func buildSource(cfg config.Config) (*kafkasource.Source, error) {
 		// take half of it.
 		FetchBytes: int32(min(cfg.Run.Limits.Memory/16, 16<<20)), MaxBatchBytes: int32(min(cfg.Run.Limits.Memory/2, 512<<20)),
 	}
-	if cfg.Kafka.TLS.Enabled {
-		options.TLS = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: cfg.Kafka.TLS.ServerName}
-		if pem := cfg.Kafka.TLS.CAPEM; pem != "" {
-			options.TLS.RootCAs = x509.NewCertPool()
-			if !options.TLS.RootCAs.AppendCertsFromPEM([]byte(pem)) {
-				return nil, fault.Fatalf("bad-config", "kafka.tls.caFile: holds no certificate in PEM form")
-			}
+	var err error
+	if pattern := cfg.Source.Pattern; pattern != "" {
+		if options.Pattern, err = regexp.Compile(pattern); err != nil {
+			return nil, fault.Fatalf("bad-config", "source.subscribePattern: %w", err)
 		}
 	}
-	if cfg.Kafka.SASL.Mechanism != "" {
-		options.SASL = &kafkasource.Plain{Username: cfg.Kafka.SASL.Username.Reveal(), Password: cfg.Kafka.SASL.Password.Reveal()}
+	if options.TLS, err = buildTLS(cfg.Kafka.TLS); err != nil {
+		return nil, err
+	}
+	if login := cfg.Kafka.SASL; login.Mechanism != "" {
+		options.SASL = &kafkasource.Login{Mechanism: login.Mechanism, Username: login.Username.Reveal(), Password: login.Password.Reveal()}
 	}
 	built, err := kafkasource.New(options)
 	if err != nil {
 		return nil, fmt.Errorf("building the source: %w", err)
+	}
+	return built, nil
+}
+
+// buildTLS returns nil where the connections to Kafka are not encrypted. What is wrong with a PEM is told without it.
+func buildTLS(cfg config.TLS) (*tls.Config, error) {
+	if !cfg.Enabled {
+		return nil, nil
+	}
+	built := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: cfg.ServerName}
+	if cfg.CAPEM != "" {
+		built.RootCAs = x509.NewCertPool()
+		if !built.RootCAs.AppendCertsFromPEM([]byte(cfg.CAPEM)) {
+			return nil, fault.Fatalf("bad-config", "kafka.tls.caFile: holds no certificate in PEM form")
+		}
+	}
+	if cfg.CertPEM != "" {
+		pair, err := tls.X509KeyPair([]byte(cfg.CertPEM), []byte(cfg.KeyPEM.Reveal()))
+		if err != nil {
+			return nil, fault.Fatalf("bad-config", "kafka.tls.certFile and kafka.tls.keyFile are no pair of certificate and key")
+		}
+		built.Certificates = []tls.Certificate{pair}
 	}
 	return built, nil
 }
@@ -178,10 +209,10 @@ func settings(cfg config.Config) pull.Settings {
 		}
 	}
 	return pull.Settings{
-		Pipeline: cfg.Pipeline, Topics: topics, Assign: cfg.Source.Assign, Lanes: cfg.Run.Lanes, Layout: cfg.Run.Layout,
+		Pipeline: cfg.Pipeline, Topics: topics, Pattern: cfg.Source.Pattern, Assign: cfg.Source.Assign, Lanes: cfg.Run.Lanes, Layout: cfg.Run.Layout,
 		Identity: map[string]string{
-			"sink": cfg.Sink.Database + "." + cfg.Sink.Collection, "mode": cfg.Sink.Mode,
-			"id": cfg.Record.ID, "format": cfg.Record.Format,
+			"sink": cfg.Sink.Database + "." + cfg.Sink.Collection, "mode": string(cfg.Sink.Mode),
+			"id": cfg.Record.ID.String(), "format": cfg.Record.Format,
 		},
 		Starting: cfg.Source.StartingOffsets, StartingText: cfg.Source.StartingText,
 		ResumeAfterLoss: cfg.Source.OnDataLoss == "resume",

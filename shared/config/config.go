@@ -16,6 +16,8 @@ type Config struct {
 	DeadLetters DeadLetters
 	Checkpoint  Checkpoint
 	Run         Run
+	// Notices say what was read and has no effect, a line each, for the log.
+	Notices []string
 }
 
 // Kafka says how brokers are reached.
@@ -32,21 +34,26 @@ type TLS struct {
 	Enabled bool
 	// CAPEM is the content of caFile: PEM certificates, "" for the system's.
 	CAPEM string
+	// CertPEM and KeyPEM are the client's certificates and its private key, which fit together; "" for none.
+	CertPEM string
+	KeyPEM  Secret
 	// ServerName replaces the broker's host name in verification; "" for none.
 	ServerName string
 }
 
 // SASL of the connections to Kafka. Mechanism is "" where there is none.
 type SASL struct {
-	Mechanism string // PLAIN
+	Mechanism string // PLAIN, SCRAM-SHA-256, SCRAM-SHA-512
 	Username  Secret
 	Password  Secret
 }
 
-// Source says what is read. Exactly one of Subscribe and Assign is set.
+// Source says what is read. Exactly one of Subscribe, Pattern and Assign is set.
 type Source struct {
 	Subscribe []string
-	Assign    map[string][]int32
+	// Pattern is a regular expression that package regexp compiles, to be matched against whole topic names.
+	Pattern string
+	Assign  map[string][]int32
 	// StartingOffsets is for topics without a checkpoint. It stays out of JSON, which has no form for its map; there
 	// StartingText stands for it.
 	StartingOffsets record.StartingOffsets `json:"-"`
@@ -58,14 +65,16 @@ type Source struct {
 
 // Record says how a record becomes a document.
 type Record struct {
-	Format    string // json
-	KeyFormat string // string
-	ID        string // coordinates
+	Format    string // json, extjson, bson, string, bytes
+	KeyFormat string // string, json, extjson, bson, bytes
+	ID        ID
 	// Dates, EpochSeconds, ObjectIDs and Decimals are dotted paths; no path is in two of them.
 	Dates, EpochSeconds, ObjectIDs, Decimals []string
 	DuplicateKeys                            string // last, error
-	// Wrap is the name that a value which is no document is stored under; "" refuses it.
+	// Wrap is the name that a value which is no document is stored under; "" refuses it. It is set for string and bytes.
 	Wrap string
+	// Metadata is the name of the field for coordinates, timestamp, key and headers; "" for none.
+	Metadata string
 }
 
 // Sink says where documents go.
@@ -73,8 +82,8 @@ type Sink struct {
 	URI        Secret
 	Database   string
 	Collection string
-	Mode       string // insert
-	Tombstones string // deadLetter
+	Mode       record.Mode
+	Tombstones string // deadLetter, delete, ignore
 	// TombstoneRetention is how long the guards of deleted keys are kept.
 	TombstoneRetention time.Duration
 	OnDuplicate        string // deadLetter, ignore

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -46,10 +48,7 @@ func OS(secret SecretGetter) Env {
 // Load reads and checks the configuration of a pipeline. Its error lists every problem, one a line; it is Fatal with
 // the class "bad-config", or Transient if nothing is wrong but secrets that could not be fetched just now.
 func Load(ctx context.Context, env Env) (Config, error) {
-	l := &loader{
-		ctx: ctx, env: env, vars: map[string]string{}, contents: map[string]content{},
-		origins: map[string]origin{}, failed: map[string]bool{},
-	}
+	l := newLoader(ctx, env)
 	for _, pair := range env.Environ {
 		if name, text, ok := strings.Cut(pair, "="); ok {
 			l.vars[name] = text
@@ -72,6 +71,7 @@ func Load(ctx context.Context, env Env) (Config, error) {
 	if err := l.failure(); err != nil {
 		return Config{}, err
 	}
+	cfg.Notices = l.notices
 	return cfg, nil
 }
 
@@ -85,8 +85,8 @@ func (l *loader) find() (string, error) {
 		l.file = inlineVariable
 		return inline, nil
 	case path == "":
-		return "", fault.Fatalf(badConfig, "no configuration: set %s to the path of a file like config.example.yaml, or %s to its text",
-			pathVariable, inlineVariable)
+		return "", fault.Fatalf(badConfig, "no configuration: set %s to the path of a file like config.example.yaml, or %s to its text%s",
+			pathVariable, inlineVariable, l.misspelt())
 	}
 	if strings.Contains(path, "\n") {
 		return "", fault.Fatalf(badConfig, "%s holds a text, not a path: put it in %s", pathVariable, inlineVariable)
@@ -97,6 +97,16 @@ func (l *loader) find() (string, error) {
 		return "", fault.Fatalf(badConfig, "%s: %w", pathVariable, err)
 	}
 	return text, nil
+}
+
+// misspelt points at a variable whose name is nearly that of one that says where the configuration is.
+func (l *loader) misspelt() string {
+	for _, name := range slices.Sorted(maps.Keys(l.vars)) {
+		if nearest := nearestOf(name, []string{pathVariable, inlineVariable}); nearest != "" && name != nearest {
+			return fmt.Sprintf("; %s is set: did you mean %s?", name, nearest)
+		}
+	}
+	return ""
 }
 
 // parseYAML returns the one document of a text, nil for an empty text.

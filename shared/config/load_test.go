@@ -91,7 +91,7 @@ func wantMinimal() config.Config {
 			Subscribe: []string{"orders"}, StartingOffsets: record.StartingOffsets{Mode: record.StartEarliest},
 			StartingText: "earliest", IsolationLevel: "read_committed", OnDataLoss: "fail",
 		},
-		Record: config.Record{Format: "json", KeyFormat: "string", ID: "coordinates", DuplicateKeys: "last"},
+		Record: config.Record{Format: "json", KeyFormat: "string", ID: config.ID{From: "coordinates"}, DuplicateKeys: "last"},
 		Sink: config.Sink{
 			URI: "mongodb://localhost:27017", Database: "shop", Collection: "orders", Mode: "insert",
 			Tombstones: "deadLetter", TombstoneRetention: 30 * 24 * time.Hour, OnDuplicate: "deadLetter",
@@ -163,7 +163,6 @@ run:
 	text = strings.Replace(text, "[localhost:9092]\n", "[localhost:9092]\n  fetchWait: 500ms\n", 1)
 	text = strings.Replace(text, "database: shop\n", `database: shop
   tombstones: deadLetter
-  tombstoneRetention: 30d
   onDuplicate: deadLetter
   guardField: _tidemark
   batch: {records: 2000, bytes: 4MiB}
@@ -243,6 +242,41 @@ func TestLoad_AssignAsMappingAndAsJSON(t *testing.T) {
 		if diff := cmp.Diff(want, load(t, inline(text)).Source.Assign); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", form, diff)
 		}
+	}
+}
+
+func TestLoad_IDHasOneTextForEachRule(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		vars []string
+		want config.ID
+		text string
+	}{
+		{nil, config.ID{From: "coordinates"}, "coordinates"},
+		{[]string{"TIDEMARK_SINK_MODE=upsert"}, config.ID{From: "key"}, "key"},
+		{[]string{"TIDEMARK_SINK_MODE=update"}, config.ID{From: "key"}, "key"},
+		{[]string{"TIDEMARK_RECORD_ID=key"}, config.ID{From: "key"}, "key"},
+		{[]string{"TIDEMARK_RECORD_ID={keyField: ref}", "TIDEMARK_RECORD_KEYFORMAT=bson"}, config.ID{From: "keyField", Field: "ref"}, "keyField:ref"},
+		{[]string{"TIDEMARK_RECORD_ID={fields: [customerId, orderId]}"}, config.ID{From: "fields", Fields: []string{"customerId", "orderId"}}, "fields:customerId,orderId"},
+		{[]string{`TIDEMARK_RECORD_ID={fields: ["customerId,orderId"]}`}, config.ID{From: "fields", Fields: []string{"customerId,orderId"}}, `fields:"customerId,orderId"`},
+		{[]string{"TIDEMARK_RECORD_ID=env://ID", "ID={fields: [_id]}"}, config.ID{From: "fields", Fields: []string{"_id"}}, "fields:_id"},
+	} {
+		got := load(t, inline(minimal, test.vars...)).Record.ID
+		if diff := cmp.Diff(test.want, got); diff != "" || got.String() != test.text {
+			t.Errorf("%v: %s (-want +got):\n%s", test.vars, got, diff)
+		}
+	}
+}
+
+func TestLoad_TextAndBytesAreWrapped(t *testing.T) {
+	t.Parallel()
+	for format, want := range map[string]string{"json": "", "extjson": "", "bson": "", "string": "value", "bytes": "value"} {
+		if got := load(t, inline(minimal, "TIDEMARK_RECORD_FORMAT="+format)).Record; got.Wrap != want || got.Format != format {
+			t.Errorf("%s: %+v, want wrap %q", format, got, want)
+		}
+	}
+	if got := load(t, inline(minimal, "TIDEMARK_RECORD_FORMAT=string", "TIDEMARK_RECORD_WRAP=text", "TIDEMARK_RECORD_METADATA=kafka")).Record; got.Wrap != "text" || got.Metadata != "kafka" {
+		t.Errorf("%+v", got)
 	}
 }
 

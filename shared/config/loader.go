@@ -20,6 +20,9 @@ func variable(path string) string {
 type origin struct {
 	line     int
 	variable string
+	// property names a Kafka property and its line, for what stands in the text of kafka.properties; inner is the line.
+	property string
+	inner    int
 }
 
 // loader collects what is found while the form is walked: values become Config, everything else becomes a problem.
@@ -34,7 +37,30 @@ type loader struct {
 	origins  map[string]origin // of every section and key that is set
 	failed   map[string]bool   // keys that have a problem: rules over several keys skip them
 	known    []string          // every key of the form, in its order
+	forms    []formKey         // what they may hold
 	sections []*section
+	lent     map[string]value // what kafka.properties says for keys that neither file nor variables set
+	notices  []string
+	// wantsLogin says that kafka.properties names a protocol with SASL.
+	wantsLogin bool
+	// jaasModule is the login module of its sasl.jaas.config, "" without one.
+	jaasModule string
+}
+
+// formKey is a key of the form as docs/config.md tells it.
+type formKey struct {
+	path, form, limits string
+	words              []string
+	// otherwise is the default, in the words of the file; "" where it is empty.
+	otherwise string
+	needed    bool
+}
+
+func newLoader(ctx context.Context, env Env) *loader {
+	return &loader{
+		ctx: ctx, env: env, vars: map[string]string{}, contents: map[string]content{},
+		origins: map[string]origin{}, failed: map[string]bool{}, lent: map[string]value{},
+	}
 }
 
 // section is one mapping of the file with the variables over it.
@@ -119,10 +145,18 @@ func (s *section) lookup(key string) (v value, given bool) {
 	at, given := s.locate(key)
 	node := s.nodes[key]
 	s.drop(key)
-	if !given {
+	path := s.child(key)
+	lent, isLent := s.loader.lent[path]
+	switch {
+	case !given && isLent:
+		s.loader.origins[path] = lent.at
+		return lent, true
+	case !given:
 		return value{}, false
+	case isLent:
+		s.loader.notice("%s is not used for %s, which is set too, and wins", lent.at.property, path)
 	}
-	v = value{loader: s.loader, path: s.child(key), at: at}
+	v = value{loader: s.loader, path: path, at: at}
 	if at.variable != "" {
 		v.text = s.loader.vars[at.variable]
 		return v.follow(), true
@@ -131,27 +165,38 @@ func (s *section) lookup(key string) (v value, given bool) {
 }
 
 // need reads a key that must be given.
-func need[T any](s *section, key string, parse parser[T]) T {
+func need[T any](s *section, key string, p parser[T]) T {
 	var none T
 	v, given := s.lookup(key)
+	note(s, key, p, none, true)
 	if !given && !s.broken {
 		path := s.child(key)
 		s.loader.fail(path, "missing; write it, or set %s", variable(path))
 	}
-	return parsed(v, given, parse, none)
+	return parsed(v, given, p, none)
 }
 
 // read reads a key that has a default.
-func read[T any](s *section, key string, parse parser[T], otherwise T) T {
+func read[T any](s *section, key string, p parser[T], otherwise T) T {
 	v, given := s.lookup(key)
-	return parsed(v, given, parse, otherwise)
+	note(s, key, p, otherwise, false)
+	return parsed(v, given, p, otherwise)
 }
 
-func parsed[T any](v value, given bool, parse parser[T], otherwise T) T {
+// note keeps what a key may hold.
+func note[T any](s *section, key string, p parser[T], otherwise T, needed bool) {
+	form := formKey{path: s.child(key), form: p.form, limits: p.limits, words: p.words, needed: needed}
+	if p.show != nil && !needed {
+		form.otherwise = p.show(otherwise)
+	}
+	s.loader.forms = append(s.loader.forms, form)
+}
+
+func parsed[T any](v value, given bool, p parser[T], otherwise T) T {
 	if !given || v.bad {
 		return otherwise
 	}
-	result, ok := parse(v)
+	result, ok := p.parse(v)
 	if !ok || v.refuseValue() {
 		return otherwise
 	}

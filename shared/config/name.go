@@ -1,8 +1,10 @@
 package config
 
 import (
+	"errors"
 	"net"
 	"regexp"
+	"regexp/syntax"
 	"strconv"
 	"strings"
 )
@@ -18,15 +20,35 @@ func notEmpty(s string) string {
 	return ""
 }
 
+// optional lets a text be empty.
+func optional(rule func(string) string) func(string) string {
+	return func(s string) string {
+		if s == "" {
+			return ""
+		}
+		return rule(s)
+	}
+}
+
+// folder is a path that the operating system takes as it is: no shell has read it.
+func folder(s string) string {
+	if strings.HasPrefix(s, "~") {
+		return "begins with ~, which no shell expands here: write the folder out"
+	}
+	return notEmpty(s)
+}
+
 // reservedInFirestore: ids of the form __x__ are refused by Firestore, in documents, collections and map keys.
 var reservedInFirestore = regexp.MustCompile(`^__.*__$`)
 
 var pipelineForm = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
 
+const pipelineNames = "1 to 128 letters, digits, _ or -"
+
 // pipelineName is the id of a Firestore document and part of the name of a file.
 func pipelineName(s string) string {
 	if !pipelineForm.MatchString(s) {
-		return "is no pipeline name: write 1 to 128 letters, digits, _ or -"
+		return "is no pipeline name: write " + pipelineNames
 	}
 	if reservedInFirestore.MatchString(s) {
 		return "is no pipeline name: Firestore keeps names of the form __x__ for itself"
@@ -45,6 +67,22 @@ func topicName(s string) string {
 		return "cannot be read: Firestore, which keeps the checkpoint, has names of the form __x__ for itself"
 	}
 	return ""
+}
+
+// topicPattern is a regular expression of package regexp. Java's own additions would match something else or nothing.
+func topicPattern(s string) string {
+	if s == "" {
+		return "is empty"
+	}
+	_, err := regexp.Compile(s)
+	if err == nil {
+		return ""
+	}
+	reason := "it cannot be compiled"
+	if found, ok := errors.AsType[*syntax.Error](err); ok { // which repeats a part of the expression beside its code
+		reason = found.Code.String()
+	}
+	return "is no regular expression of RE2, which has no look-arounds, back references or possessive quantifiers as Java's: " + reason
 }
 
 // broker is host:port. Other clients take a scheme before it, which TLS and SASL say here.
@@ -78,6 +116,8 @@ func mongoDatabase(s string) string {
 	return ""
 }
 
+const collectionNames = "no $, not system.*"
+
 // mongoCollection follows the naming restrictions of MongoDB's manual.
 func mongoCollection(s string) string {
 	if s == "" || strings.ContainsAny(s, "$\x00") || strings.HasPrefix(s, "system.") || strings.HasPrefix(s, ".") {
@@ -86,10 +126,20 @@ func mongoCollection(s string) string {
 	return ""
 }
 
+const fieldNames = "no dot, not $*, not _id"
+
 // fieldName is the name of a top-level field of ours. A dot or $ would mean something else in queries and updates.
 func fieldName(s string) string {
 	if s == "" || s == "_id" || strings.HasPrefix(s, "$") || strings.ContainsAny(s, ".\x00") {
 		return "is no field name: it must not be empty or _id, begin with $, or hold a dot"
+	}
+	return ""
+}
+
+// idField is the name of a top-level field that an _id is taken from. MongoDB takes no $ at the start of a name in an _id.
+func idField(s string) string {
+	if s == "" || strings.HasPrefix(s, "$") || strings.ContainsAny(s, ".\x00") {
+		return "is no top-level field: it must not be empty, begin with $, or hold a dot"
 	}
 	return ""
 }

@@ -1,20 +1,26 @@
 package config
 
 import (
-	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
-// parser turns a value into what a key holds. Where it cannot, it has reported why and answers false.
-type parser[T any] func(v value) (T, bool)
+// parser reads what a key holds, and tells docs/config.md what that may be.
+type parser[T any] struct {
+	// parse turns a value into what the key holds. Where it cannot, it has reported why and answers false.
+	parse func(v value) (T, bool)
+	// form is what a person writes, such as "duration"; limits is what of it is taken, "" for all.
+	form, limits string
+	// words are all there are, where the form is one word of several.
+	words []string
+	// show writes what the key holds as the file has it. Nil where a default is never shown.
+	show func(T) string
+}
 
-// plain is any text that meets the rule, which returns what is wrong, or "".
-func plain(rule func(string) string) parser[string] {
-	return func(v value) (string, bool) {
+// plain is any text that meets the rule, which returns what is wrong, or "". limits is the rule in a few words.
+func plain(limits string, rule func(string) string) parser[string] {
+	return parser[string]{form: "text", limits: limits, show: asItIs[string], parse: func(v value) (string, bool) {
 		s, ok := v.scalar("text, in quotes where YAML would read it otherwise", "!!str")
 		if !ok {
 			return "", false
@@ -24,12 +30,14 @@ func plain(rule func(string) string) parser[string] {
 			return "", false
 		}
 		return s, true
-	}
+	}}
 }
 
+func asItIs[T ~string](s T) string { return string(s) }
+
 // secret is text that no error shows.
-func secret(rule func(string) string) parser[Secret] {
-	return func(v value) (Secret, bool) {
+func secret(limits string, rule func(string) string) parser[Secret] {
+	return parser[Secret]{form: "secret", limits: limits, parse: func(v value) (Secret, bool) {
 		v.hidden = true
 		s, ok := v.scalar("text, in quotes where YAML would read it otherwise", "!!str")
 		if !ok {
@@ -40,18 +48,29 @@ func secret(rule func(string) string) parser[Secret] {
 			return "", false
 		}
 		return Secret(s), true
-	}
+	}}
 }
 
 // oneOf is one word of several.
-func oneOf(words ...string) parser[string] { return plain(among(words)) }
+func oneOf[T ~string](words ...T) parser[T] {
+	texts := make([]string, len(words))
+	for i, word := range words {
+		texts[i] = string(word)
+	}
+	text := plain("", among(texts))
+	return parser[T]{form: "one of", words: texts, show: asItIs[T], parse: func(v value) (T, bool) {
+		s, ok := text.parse(v)
+		return T(s), ok
+	}}
+}
 
 // oneOfUnseen is one word of several beside a password, which is easily put there: a wrong one is not shown.
 func oneOfUnseen(words ...string) parser[string] {
-	return func(v value) (string, bool) {
-		word, ok := secret(among(words))(v)
+	hidden := secret("", among(words))
+	return parser[string]{form: "one of", words: words, show: asItIs[string], parse: func(v value) (string, bool) {
+		word, ok := hidden.parse(v)
 		return word.Reveal(), ok
-	}
+	}}
 }
 
 func among(words []string) func(string) string {
@@ -65,7 +84,18 @@ func among(words []string) func(string) string {
 
 // list is a list of different elements, at least so many.
 func list[T comparable](least int, element parser[T]) parser[[]T] {
-	return func(v value) ([]T, bool) {
+	limits := element.limits
+	if least > 0 {
+		limits = strings.TrimSuffix("at least "+strconv.Itoa(least)+", each "+limits, ", each ")
+	}
+	show := func(all []T) string {
+		texts := make([]string, len(all))
+		for i, each := range all {
+			texts[i] = element.show(each)
+		}
+		return "[" + strings.Join(texts, ", ") + "]"
+	}
+	return parser[[]T]{form: "list", limits: limits, show: show, parse: func(v value) ([]T, bool) {
 		values, ok := v.elements()
 		if !ok {
 			return nil, false
@@ -76,7 +106,7 @@ func list[T comparable](least int, element parser[T]) parser[[]T] {
 				ok = false
 				continue
 			}
-			parsed, fine := element(each)
+			parsed, fine := element.parse(each)
 			if fine && slices.Contains(result, parsed) {
 				each.fail("%s stands twice", each.shown())
 				fine = false
@@ -88,179 +118,22 @@ func list[T comparable](least int, element parser[T]) parser[[]T] {
 			return nil, false
 		}
 		return result, ok
-	}
+	}}
 }
 
-func boolean(v value) (bool, bool) {
-	s, ok := v.scalar("true or false", "!!bool")
-	if !ok {
+func boolean() parser[bool] {
+	return parser[bool]{form: "one of", words: []string{"true", "false"}, show: strconv.FormatBool, parse: func(v value) (bool, bool) {
+		s, ok := v.scalar("true or false", "!!bool")
+		if !ok {
+			return false, false
+		}
+		switch strings.ToLower(s) {
+		case "true":
+			return true, true
+		case "false":
+			return false, true
+		}
+		v.fail("%s is neither true nor false", v.shown())
 		return false, false
-	}
-	switch strings.ToLower(s) {
-	case "true":
-		return true, true
-	case "false":
-		return false, true
-	}
-	v.fail("%s is neither true nor false", v.shown())
-	return false, false
-}
-
-// whole is a whole number in [least, most].
-func whole[T int | int32 | int64](least, most T) parser[T] {
-	return func(v value) (T, bool) {
-		s, ok := v.scalar("a whole number", "!!int")
-		if !ok {
-			return 0, false
-		}
-		if v.refuseLeadingZero(s) {
-			return 0, false
-		}
-		n, err := strconv.ParseInt(s, 10, 64)
-		if err != nil {
-			v.fail("%s is no whole number in decimal digits", v.shown())
-			return 0, false
-		}
-		if n < int64(least) && int64(most) == math.MaxInt64 {
-			v.fail("%s is below %d", v.shown(), least)
-			return 0, false
-		}
-		if n < int64(least) || n > int64(most) {
-			v.fail("%s is not between %d and %d", v.shown(), least, most)
-			return 0, false
-		}
-		return T(n), true
-	}
-}
-
-var leadingZero = regexp.MustCompile(`^[+-]?0[0-9]+$`)
-
-// refuseLeadingZero reports a number such as 010, which is 8 to YAML 1.1 and C, and 10 to most people.
-func (v value) refuseLeadingZero(s string) bool {
-	if !leadingZero.MatchString(s) {
-		return false
-	}
-	decimal, err := strconv.ParseInt(s, 10, 64)
-	octal, octalErr := strconv.ParseInt(s, 8, 64)
-	switch {
-	case v.hidden || err != nil:
-		v.fail("%s begins with 0: write the number without it", v.shown())
-	case octalErr != nil || octal == decimal:
-		v.fail("%s begins with 0: write %d", v.shown(), decimal)
-	default:
-		v.fail("%s begins with 0, so that it may be meant as octal: write %d or %d", v.shown(), decimal, octal)
-	}
-	return true
-}
-
-// share is a number in (0, 1].
-func share(v value) (float64, bool) {
-	s, ok := v.scalar("a number", "!!float", "!!int")
-	if !ok {
-		return 0, false
-	}
-	// NaN fails both comparisons.
-	n, err := strconv.ParseFloat(s, 64)
-	if err != nil || !(n > 0 && n <= 1) {
-		v.fail("%s is no number above 0 and at most 1", v.shown())
-		return 0, false
-	}
-	return n, true
-}
-
-var sizeForm = regexp.MustCompile(`^([0-9]+) ?(B|KiB|MiB|GiB|TiB)?$`)
-
-// size is a number of bytes in [least, most].
-func size(least, most int64) parser[int64] {
-	return func(v value) (int64, bool) {
-		s, ok := v.scalar("a size such as 128MiB", "!!str", "!!int")
-		if !ok {
-			return 0, false
-		}
-		if v.refuseLeadingZero(s) {
-			return 0, false
-		}
-		n, ok := parseSize(s)
-		if !ok {
-			v.fail("%s is no size: write bytes or KiB, MiB, GiB, TiB, such as 128MiB", v.shown())
-			return 0, false
-		}
-		if n < least || n > most {
-			v.fail("%s is not between %s and %s", v.shown(), formatSize(least), formatSize(most))
-			return 0, false
-		}
-		return n, true
-	}
-}
-
-func parseSize(s string) (int64, bool) {
-	parts := sizeForm.FindStringSubmatch(s)
-	if parts == nil {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(parts[1], 10, 64)
-	shift := 10 * max(0, slices.Index([]string{"B", "KiB", "MiB", "GiB", "TiB"}, parts[2]))
-	if err != nil || n > math.MaxInt64>>shift {
-		return 0, false
-	}
-	return n << shift, true
-}
-
-func formatSize(n int64) string {
-	units := []string{"", "KiB", "MiB", "GiB", "TiB"}
-	unit := 0
-	for unit < len(units)-1 && n != 0 && n%1024 == 0 {
-		n, unit = n/1024, unit+1
-	}
-	return strconv.FormatInt(n, 10) + units[unit]
-}
-
-// duration is a length of time in [least, most].
-func duration(least, most time.Duration) parser[time.Duration] {
-	return func(v value) (time.Duration, bool) {
-		s, ok := v.scalar("a duration such as 90s", "!!str")
-		if !ok {
-			return 0, false
-		}
-		d, ok := parseDuration(s)
-		if !ok {
-			v.fail("%s is no duration such as 500ms, 90s, 9m, 1h30m, 30d", v.shown())
-			return 0, false
-		}
-		if d < least || d > most {
-			v.fail("%s is not between %s and %s", v.shown(), formatDuration(least), formatDuration(most))
-			return 0, false
-		}
-		return d, true
-	}
-}
-
-const day = 24 * time.Hour
-
-// parseDuration reads Go's form, and whole days, which Go does not have.
-func parseDuration(s string) (time.Duration, bool) {
-	if days, ok := strings.CutSuffix(s, "d"); ok {
-		n, err := strconv.ParseInt(days, 10, 64)
-		if err != nil || n < 0 || n > int64(math.MaxInt64/day) {
-			return 0, false
-		}
-		return time.Duration(n) * day, true
-	}
-	d, err := time.ParseDuration(s)
-	return d, err == nil
-}
-
-// formatDuration writes a duration as the file would: 4m, not 4m0s.
-func formatDuration(d time.Duration) string {
-	if d >= day && d%day == 0 {
-		return strconv.FormatInt(int64(d/day), 10) + "d"
-	}
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
+	}}
 }

@@ -35,9 +35,12 @@ func (p problem) line(file string) string {
 	return where + ": " + p.name + ": " + p.text
 }
 
-// report adds a problem of a key.
+// report adds a problem of a key. Where the key's value came out of kafka.properties, the property is named instead.
 func (l *loader) report(at origin, path, name, text string) {
 	l.failed[path] = true
+	if at.property != "" {
+		name = at.property + strings.TrimPrefix(name, path)
+	}
 	l.problems = append(l.problems, problem{at: at, name: name, text: text})
 }
 
@@ -89,43 +92,45 @@ func (l *loader) reportUnknown() {
 		for key, line := range s.lines {
 			path, text := s.child(key), "unknown key; write sections nested, not with dots"
 			if !strings.Contains(key, ".") {
-				text = "unknown key" + l.suggest(path, func(known string) string { return known })
+				text = "unknown key" + l.suggest(path, asItIs[string])
 			}
 			l.report(origin{line: line}, path, path, text)
 		}
 	}
-	names := map[string]bool{}
+	names := map[string]bool{pathVariable: true, inlineVariable: true}
 	for _, path := range l.known {
 		names[variable(path)] = true
 	}
 	for name := range l.vars {
-		if !names[name] && l.claims(name) {
-			l.report(origin{variable: name}, name, "", "no key has this variable"+l.suggest(name, variable))
+		if names[name] || !strings.HasPrefix(name, prefix) {
+			continue
+		}
+		if nearest := l.suggest(name, variable); nearest != "" || l.claims(name) {
+			l.report(origin{variable: name}, name, "", "no key has this variable"+nearest)
 		}
 	}
 }
 
-// claims says that a variable's name begins as those of a section do. Others with our prefix belong to other programs.
+// claims says that a variable's name begins as those of a section do. Others with our prefix belong to other programs,
+// unless their names are nearly those of ours.
 func (l *loader) claims(name string) bool {
 	return slices.ContainsFunc(l.sections, func(s *section) bool {
 		return s.path != "" && (name == variable(s.path) || strings.HasPrefix(name, variable(s.path)+"_"))
 	})
 }
 
-// suggest names the known key, in the given spelling, that is nearest to one that is not known.
+// suggest names the known key or section, in the given spelling, that is nearest to one that is not known.
 func (l *loader) suggest(unknown string, spell func(path string) string) string {
-	const farthest = 2
-	best, distance := "", farthest+1
+	var candidates []string
 	for _, path := range l.known {
-		known := spell(path)
-		if max(len(known), len(unknown))-min(len(known), len(unknown)) > farthest {
-			continue
-		}
-		near := editDistance(strings.ToLower(unknown), strings.ToLower(known))
-		if near < distance {
-			best, distance = known, near
+		candidates = append(candidates, spell(path))
+	}
+	for _, s := range l.sections {
+		if s.path != "" && spell(s.path) == s.path { // a section has no variable
+			candidates = append(candidates, s.path)
 		}
 	}
+	best := nearestOf(unknown, candidates)
 	if best == "" {
 		best = l.elsewhere(unknown, spell)
 	}
@@ -133,6 +138,21 @@ func (l *loader) suggest(unknown string, spell func(path string) string) string 
 		return ""
 	}
 	return "; did you mean " + best + "?"
+}
+
+// nearestOf returns the candidate that at most two slips turn into a text, in lower or upper case; "" for none.
+func nearestOf(unknown string, candidates []string) string {
+	const farthest = 2
+	best, distance := "", farthest+1
+	for _, known := range candidates {
+		if max(len(known), len(unknown))-min(len(known), len(unknown)) > farthest {
+			continue
+		}
+		if near := editDistance(strings.ToLower(unknown), strings.ToLower(known)); near < distance {
+			best, distance = known, near
+		}
+	}
+	return best
 }
 
 // elsewhere finds the right name in the wrong section, such as records under run: the nearest section wins.
@@ -154,25 +174,31 @@ func commonPrefix(a, b string) int {
 	return n
 }
 
-// editDistance is Levenshtein's: how many letters must be put in, taken out or changed.
+// editDistance is the optimal string alignment distance: how many letters must be put in, taken out, changed, or
+// swapped with their neighbour.
 func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
+	}
+	for j := range len(b) {
+		rows[0][j+1] = j + 1
 	}
 	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
 		for j := range len(b) {
-			change := diagonal
+			change := rows[i][j]
 			if a[i] != b[j] {
 				change++
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(row[j]+1, row[j+1]+1, change)
+			best := min(rows[i][j+1]+1, rows[i+1][j]+1, change)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				best = min(best, rows[i-1][j-1]+1)
+			}
+			rows[i+1][j+1] = best
 		}
 	}
-	return row[len(b)]
+	return rows[len(a)][len(b)]
 }
 
 // failure returns all problems as one error, nil where there is none: first the file's in the order of lines, then
@@ -182,7 +208,8 @@ func (l *loader) failure() error {
 		return nil
 	}
 	slices.SortStableFunc(l.problems, func(a, b problem) int {
-		return cmp.Or(cmp.Compare(a.at.variable, b.at.variable), cmp.Compare(a.at.line, b.at.line), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(a.at.variable, b.at.variable), cmp.Compare(a.at.line, b.at.line),
+			cmp.Compare(a.at.inner, b.at.inner), cmp.Compare(a.name, b.name))
 	})
 	lines := make([]error, len(l.problems))
 	passing := true

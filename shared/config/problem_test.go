@@ -76,7 +76,7 @@ func TestLoad_RulesOverSeveralKeys(t *testing.T) {
 		{
 			"deadline reaches the service's timeout",
 			[]string{"CLOUD_RUN_TIMEOUT_SECONDS=240"},
-			"TIDEMARK_CONFIG_INLINE: run.deadline: 4m is not below the service's timeout, 4m (CLOUD_RUN_TIMEOUT_SECONDS): the platform would cut the run off before its last commit; lower run.deadline or raise the timeout",
+			"TIDEMARK_CONFIG_INLINE: run.deadline: 4m (the default) is not below the service's timeout, 4m (CLOUD_RUN_TIMEOUT_SECONDS): the platform would cut the run off before its last commit; lower run.deadline or raise the timeout",
 		},
 		{"timeout is unreadable", []string{"CLOUD_RUN_TIMEOUT_SECONDS=1h"}, "CLOUD_RUN_TIMEOUT_SECONDS: is no number of seconds"},
 		{
@@ -124,6 +124,133 @@ func TestLoad_RulesOverSeveralKeys(t *testing.T) {
 			"start before Kafka's time",
 			[]string{"TIDEMARK_SOURCE_STARTINGOFFSETS={timestamp: 1969-12-31T23:59:59Z}"},
 			`TIDEMARK_SOURCE_STARTINGOFFSETS: source.startingOffsets.timestamp: "1969-12-31T23:59:59Z" is before 1970`,
+		},
+		{
+			"deadline over the period, by default",
+			[]string{"TIDEMARK_RUN_SCHEDULE=* * * * *"},
+			"TIDEMARK_CONFIG_INLINE: run.deadline: 4m (the default) is longer than the shortest time between two runs of run.schedule, 1m: runs would overlap; lower run.deadline or call less often",
+		},
+		{
+			"topics and a pattern",
+			[]string{"TIDEMARK_SOURCE_SUBSCRIBEPATTERN=orders-.*"},
+			"TIDEMARK_SOURCE_SUBSCRIBEPATTERN: source.subscribePattern: source.subscribe is set too: keep one",
+		},
+		{
+			"upsert by coordinates",
+			[]string{"TIDEMARK_SINK_MODE=upsert", "TIDEMARK_RECORD_ID=coordinates"},
+			"TIDEMARK_RECORD_ID: record.id: coordinates never meet again, so that sink.mode: upsert would find nothing to change: write key, {keyField: name} or {fields: [name, ...]}, or sink.mode: insert",
+		},
+		{
+			"deletes in insert",
+			[]string{"TIDEMARK_SINK_TOMBSTONES=delete"},
+			"TIDEMARK_SINK_TOMBSTONES: sink.tombstones: delete needs sink.mode: upsert or update: in insert each record is a document of its own; write deadLetter or ignore",
+		},
+		{
+			"deletes by fields of the value",
+			[]string{"TIDEMARK_SINK_TOMBSTONES=delete", "TIDEMARK_SINK_MODE=update", "TIDEMARK_RECORD_ID={fields: [a, b]}"},
+			"TIDEMARK_SINK_TOMBSTONES: sink.tombstones: delete cannot find a document by record.id fields:a,b, since a tombstone has no value: write deadLetter or ignore, or take the _id from the key",
+		},
+		{
+			"retention of nothing",
+			[]string{"TIDEMARK_SINK_TOMBSTONERETENTION=7d", "TIDEMARK_SINK_MODE=upsert"},
+			"TIDEMARK_SINK_TOMBSTONERETENTION: sink.tombstoneRetention: has no effect without sink.tombstones: delete: write that, or leave this out",
+		},
+		{
+			"a field of a text",
+			[]string{"TIDEMARK_RECORD_ID={keyField: ref}"},
+			"TIDEMARK_CONFIG_INLINE: record.keyFormat: string keys have no fields, of which record.id keyField:ref takes one: write json, extjson or bson",
+		},
+		{
+			"a field of bytes",
+			[]string{"TIDEMARK_RECORD_ID={keyField: ref}", "TIDEMARK_RECORD_KEYFORMAT=bytes"},
+			"TIDEMARK_RECORD_KEYFORMAT: record.keyFormat: bytes keys have no fields, of which record.id keyField:ref takes one: write json, extjson or bson",
+		},
+		{
+			"fields of a text",
+			[]string{"TIDEMARK_RECORD_ID={fields: [a]}", "TIDEMARK_RECORD_FORMAT=string"},
+			"TIDEMARK_RECORD_ID: record.id: finds no fields with record.format: string: write coordinates, key or {keyField: name}",
+		},
+		{
+			"a wrap that is never used",
+			[]string{"TIDEMARK_RECORD_WRAP=v", "TIDEMARK_RECORD_FORMAT=extjson"},
+			"TIDEMARK_RECORD_WRAP: record.wrap: has no effect with record.format: extjson, whose values are always documents: leave it out",
+		},
+		{
+			"dates in bytes",
+			[]string{"TIDEMARK_RECORD_DATES=at", "TIDEMARK_RECORD_FORMAT=bytes"},
+			"TIDEMARK_RECORD_DATES: record.dates: has no effect with record.format: bytes, whose values have no fields: leave it out",
+		},
+		{
+			"names twice in a text",
+			[]string{"TIDEMARK_RECORD_DUPLICATEKEYS=error", "TIDEMARK_RECORD_FORMAT=string"},
+			"TIDEMARK_RECORD_DUPLICATEKEYS: record.duplicateKeys: has no effect with record.format: string, whose values have no fields: leave it out",
+		},
+		{
+			"metadata in the guard",
+			[]string{"TIDEMARK_RECORD_METADATA=_tidemark"},
+			"TIDEMARK_RECORD_METADATA: record.metadata: is the name of sink.guardField: the guard would replace it",
+		},
+		{
+			"metadata in the value, by its default name",
+			[]string{"TIDEMARK_RECORD_METADATA=value", "TIDEMARK_RECORD_FORMAT=string"},
+			"TIDEMARK_RECORD_METADATA: record.metadata: is the name of record.wrap: it would replace the value",
+		},
+		{
+			"metadata in the _id",
+			[]string{"TIDEMARK_RECORD_METADATA=_id"},
+			`TIDEMARK_RECORD_METADATA: record.metadata: "_id" is no field name: it must not be empty or _id, begin with $, or hold a dot`,
+		},
+		{
+			"dead letters among the deleted",
+			[]string{"TIDEMARK_DEADLETTERS_COLLECTION=orders_deleted", "TIDEMARK_SINK_MODE=upsert", "TIDEMARK_SINK_TOMBSTONES=delete"},
+			"TIDEMARK_DEADLETTERS_COLLECTION: deadLetters.collection: is where sink.tombstones: delete keeps what it must know of deleted documents: dead letters need a collection of their own",
+		},
+		{
+			"no room for the name of the deleted",
+			[]string{"TIDEMARK_SINK_COLLECTION=" + strings.Repeat("c", 223), "TIDEMARK_SINK_MODE=upsert", "TIDEMARK_SINK_TOMBSTONES=delete"},
+			`TIDEMARK_SINK_COLLECTION: sink.collection: "shop.` + strings.Repeat("c", 55) + `"... is a name of 236 bytes, MongoDB takes 235`,
+		},
+		{
+			"no room for a name",
+			[]string{"TIDEMARK_SINK_COLLECTION=" + strings.Repeat("c", 231)},
+			`TIDEMARK_SINK_COLLECTION: sink.collection: "shop.` + strings.Repeat("c", 55) + `"... is a name of 236 bytes, MongoDB takes 235`,
+		},
+		{
+			"an _id of a name with a dot",
+			[]string{"TIDEMARK_RECORD_ID={fields: [a.b]}"},
+			`TIDEMARK_RECORD_ID: record.id.fields[0]: "a.b" is no top-level field: it must not be empty, begin with $, or hold a dot`,
+		},
+		{
+			"an unknown _id",
+			[]string{"TIDEMARK_RECORD_ID=value"},
+			`TIDEMARK_RECORD_ID: record.id: "value" is none of coordinates, key, {keyField: name} or {fields: [name, ...]}`,
+		},
+		{
+			"two sources of an _id",
+			[]string{"TIDEMARK_RECORD_ID={fields: [a], keyField: b}", "TIDEMARK_RECORD_KEYFORMAT=json"},
+			"TIDEMARK_RECORD_ID: record.id: must be coordinates, key, {keyField: name} or {fields: [name, ...]}",
+		},
+		{
+			"a topic of Firestore's names",
+			[]string{"TIDEMARK_SOURCE_SUBSCRIBE=__orders__"},
+			`TIDEMARK_SOURCE_SUBSCRIBE: source.subscribe[0]: "__orders__" cannot be read: Firestore, which keeps the checkpoint, has names of the form __x__ for itself`,
+		},
+		{
+			"a folder that a shell would know",
+			[]string{"TIDEMARK_CHECKPOINT_STORE=file", "TIDEMARK_CHECKPOINT_PATH=~/tidemark"},
+			`TIDEMARK_CHECKPOINT_PATH: checkpoint.path: "~/tidemark" begins with ~, which no shell expands here: write the folder out`,
+		},
+		{
+			"a file that a shell would know",
+			[]string{"TIDEMARK_KAFKA_TLS_CAFILE=~/ca.pem", "TIDEMARK_KAFKA_TLS_ENABLED=true"},
+			`TIDEMARK_KAFKA_TLS_CAFILE: kafka.tls.caFile: the path "~/ca.pem" begins with ~, which no shell expands here: write the folder out`,
+		},
+		{"letters swapped in a section's variable", []string{"TIDEMARK_SNIK_URI=x"}, "TIDEMARK_SNIK_URI: no key has this variable; did you mean TIDEMARK_SINK_URI?"},
+		{"letters swapped in a variable", []string{"TIDEMARK_PIPEILNE=x"}, "TIDEMARK_PIPEILNE: no key has this variable; did you mean TIDEMARK_PIPELINE?"},
+		{
+			"OAUTHBEARER",
+			[]string{"TIDEMARK_KAFKA_SASL_MECHANISM=OAUTHBEARER", "TIDEMARK_KAFKA_SASL_USERNAME=u", "TIDEMARK_KAFKA_SASL_PASSWORD=p", "TIDEMARK_KAFKA_TLS_ENABLED=true"},
+			`TIDEMARK_KAFKA_SASL_MECHANISM: kafka.sasl.mechanism: "OAUTHBEARER" is not supported by this version: use PLAIN or SCRAM; Google's managed Kafka takes PLAIN too, with a service account's address as the username and its key in base64 as the password`,
 		},
 		{
 			"SASL without a word on TLS",
@@ -183,7 +310,7 @@ func TestLoad_RulesOverSeveralKeys(t *testing.T) {
 		},
 		{
 			"duration beyond int64",
-			[]string{"TIDEMARK_SINK_TOMBSTONERETENTION=999999999d"},
+			[]string{"TIDEMARK_SINK_TOMBSTONERETENTION=999999999d", "TIDEMARK_SINK_MODE=upsert", "TIDEMARK_SINK_TOMBSTONES=delete"},
 			`TIDEMARK_SINK_TOMBSTONERETENTION: sink.tombstoneRetention: "999999999d" is no duration such as 500ms, 90s, 9m, 1h30m, 30d`,
 		},
 		{
@@ -202,7 +329,58 @@ func TestLoad_RulesOverSeveralKeys(t *testing.T) {
 	}
 }
 
-func TestLoad_QuietTimesAreAccepted(t *testing.T) {
+func TestLoad_RulesOverAPattern(t *testing.T) {
+	t.Parallel()
+	const pattern = "TIDEMARK_SOURCE_SUBSCRIBEPATTERN"
+	text := strings.Replace(minimal, "  subscribe: [orders]", "  isolationLevel: read_committed", 1)
+	for _, test := range []struct {
+		name string
+		vars []string
+		want string
+	}{
+		{"none of three", nil, "TIDEMARK_CONFIG_INLINE:4: source: needs source.subscribe, source.subscribePattern or source.assign"},
+		{"broken", []string{pattern + "=orders-("}, pattern + `: source.subscribePattern: "orders-(" is no regular expression of RE2, which has no look-arounds, back references or possessive quantifiers as Java's: missing closing )`},
+		{"Java's", []string{pattern + "=(?!test-).*"}, pattern + `: source.subscribePattern: "(?!test-).*" is no regular expression of RE2, which has no look-arounds, back references or possessive quantifiers as Java's: invalid or unsupported Perl syntax`},
+		{"out of a reference", []string{pattern + "=env://P", "P=(hunter2"}, pattern + ": source.subscribePattern: the content of the reference is no regular expression of RE2, which has no look-arounds, back references or possessive quantifiers as Java's: missing closing )"},
+		{"empty", []string{pattern + "="}, pattern + `: source.subscribePattern: "" is empty`},
+		{
+			"starting offsets of partitions",
+			[]string{pattern + "=orders.*", "TIDEMARK_SOURCE_STARTINGOFFSETS={orders: {0: 1}}"},
+			"TIDEMARK_SOURCE_STARTINGOFFSETS: source.startingOffsets: cannot name partitions beside source.subscribePattern, whose topics are known at run time only: write earliest, latest, none or a timestamp",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff("reading the configuration: 1 problem:\n"+test.want, problems(t, inline(text, test.vars...))); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	if got := load(t, inline(text, pattern+"=orders-[a-z]+")).Source; got.Pattern != "orders-[a-z]+" || got.Subscribe != nil {
+		t.Errorf("Source = %+v", got)
+	}
+}
+
+func TestLoad_SuggestsWhatWasMeant(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ text, want string }{
+		{"sikn: {uri: x}", "sikn: unknown key; did you mean sink?"},
+		{"source: {subscrieb: [a]}", "source.subscrieb: unknown key; did you mean source.subscribe?"},
+		{"kafka: {tsl: {enabled: true}}", "kafka.tsl: unknown key; did you mean kafka.tls?"},
+		{"run: {limits: {recrods: 1}}", "run.limits.recrods: unknown key; did you mean run.limits.records?"},
+		{"run: {layuot: 2}", "run.layuot: unknown key; did you mean run.layout?"},
+		{"run: {zzzzzz: 2}", "run.zzzzzz: unknown key\n"},
+	} {
+		if got := problems(t, inline(test.text)) + "\n"; !strings.Contains(got, test.want) {
+			t.Errorf("%s: %s", test.text, got)
+		}
+	}
+	if got := problems(t, world{vars: map[string]string{"TIDEMARK_CONFIG_INLNIE": minimal}}); !strings.Contains(got, "; TIDEMARK_CONFIG_INLNIE is set: did you mean TIDEMARK_CONFIG_INLINE?") {
+		t.Error(got)
+	}
+}
+
+func TestLoad_WhatIsJustInsideIsAccepted(t *testing.T) {
 	t.Parallel()
 	for _, vars := range [][]string{
 		{"CLOUD_RUN_TIMEOUT_SECONDS=241"},
@@ -210,6 +388,8 @@ func TestLoad_QuietTimesAreAccepted(t *testing.T) {
 		{"TIDEMARK_RUN_SCHEDULE=0 9 1 1 *", "TIDEMARK_RUN_DEADLINE=1h"},
 		{"TIDEMARK_CHECKPOINT_STORE=file", "TIDEMARK_CHECKPOINT_LEASE=2s"},
 		{"TIDEMARK_CHECKPOINT_LEASE=20s", "TIDEMARK_CHECKPOINT_HEARTBEAT=10s"},
+		{"TIDEMARK_SINK_COLLECTION=" + strings.Repeat("c", 222), "TIDEMARK_SINK_MODE=upsert", "TIDEMARK_SINK_TOMBSTONES=delete"},
+		{"TIDEMARK_FIRESTORE_JAR=/a.jar", "TIDEMARK_SERVE_PORT=1"},
 	} {
 		load(t, inline(minimal, vars...))
 	}
@@ -218,12 +398,7 @@ func TestLoad_QuietTimesAreAccepted(t *testing.T) {
 // Everything that the form allows and this version does not do is refused by name.
 func TestLoad_UnsupportedIsRefusedWithTheNextStep(t *testing.T) {
 	t.Parallel()
-	for variable, value := range map[string]string{
-		"KAFKA_PROPERTIES": "file://not-even-looked-at", "KAFKA_TLS_CERTFILE": "a.pem", "KAFKA_TLS_KEYFILE": "a.pem",
-		"KAFKA_SASL_MECHANISM": "SCRAM-SHA-256", "SOURCE_SUBSCRIBEPATTERN": "orders-.*", "RECORD_FORMAT": "bson",
-		"RECORD_KEYFORMAT": "json", "RECORD_ID": "key", "RECORD_METADATA": "meta", "SINK_MODE": "upsert",
-		"SINK_TOMBSTONES": "delete", "CHECKPOINT_MIRRORGROUP": "tidemark-orders",
-	} {
+	for variable, value := range map[string]string{"KAFKA_SASL_MECHANISM": "OAUTHBEARER", "CHECKPOINT_MIRRORGROUP": "tidemark-orders"} {
 		t.Run(variable, func(t *testing.T) {
 			t.Parallel()
 			got := problems(t, inline(minimal, "TIDEMARK_"+variable+"="+value))

@@ -68,6 +68,9 @@ func (l *loader) fetch(reference string) (string, error) {
 
 // readFile reads a file that the configuration names. A relative path starts at the configuration's own folder.
 func (l *loader) readFile(path string) (string, error) {
+	if strings.HasPrefix(path, "~") {
+		return "", fault.Fatalf(badConfig, "the path %s begins with ~, which no shell expands here: write the folder out", quoted(path))
+	}
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(l.dir, path)
 	}

@@ -9,8 +9,8 @@ import (
 
 // schedule reads a cron line of five fields, the form that Cloud Scheduler and people share. The parser's own additions
 // are refused: Cloud Scheduler has no @hourly, and a time zone is a setting of its job.
-func schedule(v value) (string, bool) {
-	return plain(func(line string) string {
+func schedule() parser[string] {
+	return plain("a cron line of five fields", func(line string) string {
 		if len(strings.Fields(line)) != 5 || strings.ContainsAny(line, "@=") {
 			return `is no cron line of five fields, such as "*/5 * * * *"`
 		}
@@ -22,7 +22,7 @@ func schedule(v value) (string, bool) {
 			return "never comes: no such day is in the calendar"
 		}
 		return ""
-	})(v)
+	})
 }
 
 // shortestPeriod returns the shortest time between two calls of a schedule, in UTC. It looks at so many calls that

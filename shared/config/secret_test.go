@@ -14,12 +14,13 @@ import (
 )
 
 // secrets are the values of the Secret keys of the configuration under test.
-var secrets = []string{"mongodb://user:hunter2@db", "alice-api-key", "kafka-hunter2"}
+var secrets = []string{"mongodb://user:hunter2@db", "alice-api-key", "kafka-hunter2", strings.Split(testClient.key, "\n")[1]}
 
 func withSecrets(t *testing.T) config.Config {
 	t.Helper()
 	return load(t, inline(minimal, "TIDEMARK_SINK_URI="+secrets[0], "TIDEMARK_KAFKA_SASL_USERNAME="+secrets[1],
-		"TIDEMARK_KAFKA_SASL_PASSWORD="+secrets[2], "TIDEMARK_KAFKA_SASL_MECHANISM=PLAIN", "TIDEMARK_KAFKA_TLS_ENABLED=true"))
+		"TIDEMARK_KAFKA_SASL_PASSWORD="+secrets[2], "TIDEMARK_KAFKA_SASL_MECHANISM=PLAIN", "TIDEMARK_KAFKA_TLS_ENABLED=true",
+		"TIDEMARK_KAFKA_TLS_CERTFILE="+testClient.certificate, "TIDEMARK_KAFKA_TLS_KEYFILE="+testClient.key))
 }
 
 func wantNoSecret(t *testing.T, how, printed string) {
@@ -101,6 +102,13 @@ func TestLoad_ErrorsShowNoSecret(t *testing.T) {
 		"record: {dates: '[hunter2', id: {fields: '[hunter2'}}\nkafka: {bootstrapServers: '[hunter2: x'}",
 		"record: {dates: env://LIST}\nkafka: {bootstrapServers: env://LIST}\nsource: {subscribe: env://LIST}",
 		"record: {dates: [env://DUPLICATE], id: env://HUNTER}\nsink: {mode: env://HUNTER}",
+		"kafka: {properties: hunter2}",
+		"kafka: {properties: [hunter2]}",
+		"kafka: {properties: 'sasl.password=hunter2'}",
+		"kafka: {properties: env://HUNTER, tls: {keyFile: hunter2, certFile: env://HUNTER}}",
+		"kafka:\n  properties: |\n    sasl.jaas.config=hunter2\n    ssl.keystore.key=hunter2\n    security.protocol=hunter2\n    hunter2=1\n    group.id=hunter2",
+		"kafka: {tls: {keyFile: env://HUNTER}}",
+		"source: {subscribePattern: env://HUNTER}\nrecord: {metadata: env://LIST, id: {fields: [env://HUNTER]}}",
 		"%hunter2 x\n---\na: b",
 		"a: 'hunter2",
 		"a: @hunter2",

@@ -13,7 +13,11 @@ import (
 const startingForms = "earliest, latest, none, {timestamp: 2026-01-01T00:00:00Z} or offsets such as {orders: {0: 250, 1: -2}}"
 
 // startingOffsets reads startingOffsets: a word, a timestamp, or Spark's offsets as a mapping or as JSON text.
-func startingOffsets(v value) (record.StartingOffsets, bool) {
+func startingOffsets() parser[record.StartingOffsets] {
+	return parser[record.StartingOffsets]{form: startingForms, show: startingText, parse: parseStarting}
+}
+
+func parseStarting(v value) (record.StartingOffsets, bool) {
 	if v.structured() || strings.HasPrefix(strings.TrimSpace(v.text), "{") {
 		return startingMapping(v)
 	}
@@ -97,7 +101,7 @@ func topicOffsets(topic string, v value, offsets map[record.Partition]int64) boo
 			ok = false
 			continue
 		}
-		offset, valid := whole[int64](record.OffsetEarliest, math.MaxInt64)(entry)
+		offset, valid := whole[int64](record.OffsetEarliest, math.MaxInt64).parse(entry)
 		if entry.bad || !valid {
 			ok = false
 			continue
@@ -143,7 +147,11 @@ func startingText(s record.StartingOffsets) string {
 }
 
 // assign reads the partitions of each topic, as a mapping or as Spark's JSON text.
-func assign(v value) (map[string][]int32, bool) {
+func assign() parser[map[string][]int32] {
+	return parser[map[string][]int32]{form: "partitions such as {orders: [0, 1]}", parse: parseAssign}
+}
+
+func parseAssign(v value) (map[string][]int32, bool) {
 	entries, ok := v.mapping("the partitions of topics, such as {orders: [0, 1]}")
 	if !ok {
 		return nil, false
@@ -155,7 +163,7 @@ func assign(v value) (map[string][]int32, bool) {
 			ok = false
 			continue
 		}
-		partitions, valid := list(1, whole[int32](0, math.MaxInt32))(entry)
+		partitions, valid := list(1, whole[int32](0, math.MaxInt32)).parse(entry)
 		topics[topic], ok = partitions, ok && valid && !entry.bad
 	}
 	if ok && len(topics) == 0 {
@@ -163,37 +171,4 @@ func assign(v value) (map[string][]int32, bool) {
 		return nil, false
 	}
 	return topics, ok
-}
-
-// idRule reads record.id. Only "coordinates" has a meaning here; the other forms are known, so that a wrong one is
-// told from one that is not supported.
-func idRule(v value) (string, bool) {
-	if !v.structured() {
-		return oneOf("coordinates", "key")(v)
-	}
-	const wanted = "coordinates, key, {keyField: name} or {fields: [name, ...]}"
-	entries, ok := v.mapping(wanted)
-	if !ok {
-		return "", false
-	}
-	keys := 0
-	for key, entry := range entries {
-		keys++
-		switch key {
-		case "keyField":
-			_, ok = plain(notEmpty)(entry)
-		case "fields":
-			_, ok = list(1, plain(notEmpty))(entry)
-		default:
-			ok = false
-			v.fail("must be %s", wanted)
-		}
-		if !ok || entry.bad {
-			return "", false
-		}
-	}
-	if keys != 1 {
-		v.fail("must be %s", wanted)
-	}
-	return "", keys == 1
 }

@@ -66,6 +66,8 @@ func (v value) fail(format string, args ...any) {
 // shown returns the value as an error may print it.
 func (v value) shown() string {
 	switch {
+	case v.at.property != "":
+		return "the value"
 	case v.hidden:
 		return "the content of the reference"
 	case v.structured():
@@ -128,7 +130,7 @@ func (v value) elements() ([]value, bool) {
 	var elements []value
 	for i, part := range strings.Split(text, ",") {
 		element := v
-		element.index, element.node, element.text = fmt.Sprintf("[%d]", i), nil, strings.TrimSpace(part)
+		element.index, element.node, element.text = fmt.Sprintf("%s[%d]", v.index, i), nil, strings.TrimSpace(part)
 		elements = append(elements, element.follow())
 	}
 	return elements, true
@@ -139,7 +141,7 @@ func (v value) sequence(list *yaml.Node) []value {
 	elements := make([]value, len(list.Content))
 	for i, node := range list.Content {
 		element := v
-		element.index = fmt.Sprintf("[%d]", i)
+		element.index = fmt.Sprintf("%s[%d]", v.index, i)
 		if !v.inside {
 			element.at = origin{line: node.Line}
 		}

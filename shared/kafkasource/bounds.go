@@ -21,6 +21,7 @@ func (s *Source) Bounds(ctx context.Context, query record.BoundsQuery) (record.L
 	if query.Lanes < 1 {
 		return record.Log{}, fault.Fatalf(classConfig, "asking for the bounds of lane %d of %d: there must be at least one lane", query.Lane, query.Lanes)
 	}
+	s.connects.forgive()
 	asking, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	v := &survey{source: s, query: query}
@@ -55,6 +56,7 @@ type survey struct {
 	query  record.BoundsQuery
 
 	view     view
+	names    []string // of the topics that are read
 	tries    int
 	bounds   map[record.Partition]record.Bounds
 	answered int
@@ -69,10 +71,12 @@ func (v *survey) run(ctx context.Context) (again bool, err error) {
 		v.bounds = map[record.Partition]record.Bounds{}
 	}
 	v.tries++
-	latest, err := v.source.refresh(ctx)
+	latest, err := v.source.metadata(ctx, v.source.opts.topics())
 	if err != nil {
 		return false, err
 	}
+	v.source.keep(latest)
+	v.names = v.subscribed(latest)
 	for p := range v.bounds {
 		if latest.topics[p.Topic].id != v.view.topics[p.Topic].id { // recreated between two tries
 			delete(v.bounds, p)
@@ -92,11 +96,33 @@ func (v *survey) run(ctx context.Context) (again bool, err error) {
 	return again || len(found) < len(asks), nil
 }
 
+// subscribed returns the topics that are read, in order. Of a pattern they are those that metadata has, and those that
+// the query knows and that metadata may have forgotten for a moment.
+func (v *survey) subscribed(latest view) []string {
+	o := v.source.opts
+	if o.Pattern == nil {
+		return o.topics()
+	}
+	var names []string
+	for name, topic := range latest.topics {
+		if !topic.internal && o.matches(name) {
+			names = append(names, name)
+		}
+	}
+	for p := range v.query.Positions {
+		if _, there := latest.topics[p.Topic]; !there && o.matches(p.Topic) {
+			names = append(names, p.Topic)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // asks lists the owned partitions without an answer that have a leader to ask, and whether another try is due for
 // those that have none.
 func (v *survey) asks() (asks []ask, again bool, err error) {
 	v.unsettled = nil
-	for _, name := range v.source.names {
+	for _, name := range v.names {
 		topic, ok := v.view.topics[name]
 		switch {
 		case !ok || errors.Is(topic.err, kerr.UnknownTopicOrPartition):
@@ -105,7 +131,7 @@ func (v *survey) asks() (asks []ask, again bool, err error) {
 		case errors.Is(topic.err, kerr.TopicAuthorizationFailed):
 			return nil, false, v.source.refused("reading the metadata of topic "+name, topic.err)
 		case errors.Is(topic.err, kerr.InvalidTopicException):
-			return nil, false, fault.Fatalf(classConfig, "%s: topic %q: %w: correct source.subscribe or source.assign", v.source.opts.where(), name, topic.err)
+			return nil, false, fault.Fatalf(classConfig, "%s: topic %q: %w: correct source.subscribe, source.assign or source.subscribePattern", v.source.opts.where(), name, topic.err)
 		case topic.err != nil: // a topic that was just created has no leaders yet
 			again = true
 			v.unsettled = fault.Transientf("%s: topic %s: Kafka does not tell its partitions: %w: look at the topic (kafka-topics --describe)",
@@ -147,7 +173,7 @@ func (v *survey) checkAssigned(name string, topic topicView) error {
 // ask asks for the bounds of the partitions, in two or three rounds because a partition may stand only once in a
 // request.
 func (v *survey) ask(ctx context.Context, asks []ask) (map[record.Partition]record.Bounds, error) {
-	_, isolation := v.source.isolation()
+	isolation := v.source.isolation()
 	ends, err := v.round(ctx, isolation, asks, func(record.Partition) int64 { return timestampLatest })
 	if err != nil {
 		return nil, err
@@ -237,7 +263,7 @@ func (v *survey) round(ctx context.Context, isolation int8, asks []ask, timestam
 // log returns what is known, without what is not.
 func (v *survey) log() record.Log {
 	log := record.Log{ClusterID: v.view.cluster, Topics: map[string]record.TopicLog{}}
-	for _, name := range v.source.names {
+	for _, name := range v.names {
 		topic, ok := v.view.topics[name]
 		if !ok || topic.err != nil {
 			continue

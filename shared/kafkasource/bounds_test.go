@@ -3,8 +3,11 @@ package kafkasource_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"net"
+	"regexp"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -98,11 +101,15 @@ func TestNew_TalksToNobody(t *testing.T) {
 func TestNew_RefusesWhatCannotWork(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]kafkasource.Options{
-		"no brokers":      {Topics: []string{"a"}},
-		"no topics":       {Brokers: []string{"a:1"}},
-		"both":            {Brokers: []string{"a:1"}, Topics: []string{"a"}, Assign: map[string][]int32{"a": {0}}},
-		"negative wait":   {Brokers: []string{"a:1"}, Topics: []string{"a"}, FetchWait: -1},
-		"too much memory": {Brokers: []string{"a:1"}, Topics: []string{"a"}, FetchBytes: 1 << 30},
+		"no brokers":           {Topics: []string{"a"}},
+		"no topics":            {Brokers: []string{"a:1"}},
+		"both":                 {Brokers: []string{"a:1"}, Topics: []string{"a"}, Assign: map[string][]int32{"a": {0}}},
+		"topics and pattern":   {Brokers: []string{"a:1"}, Topics: []string{"a"}, Pattern: regexp.MustCompile("a")},
+		"assigned and pattern": {Brokers: []string{"a:1"}, Assign: map[string][]int32{"a": {0}}, Pattern: regexp.MustCompile("a")},
+		"unknown mechanism":    {Brokers: []string{"a:1"}, Topics: []string{"a"}, SASL: &kafkasource.Login{Mechanism: "GSSAPI", Username: "a", Password: "b"}},
+		"no password":          {Brokers: []string{"a:1"}, Topics: []string{"a"}, SASL: &kafkasource.Login{Mechanism: kafkasource.Plain, Username: "a"}},
+		"negative wait":        {Brokers: []string{"a:1"}, Topics: []string{"a"}, FetchWait: -1},
+		"too much memory":      {Brokers: []string{"a:1"}, Topics: []string{"a"}, FetchBytes: 1 << 30},
 	} {
 		_, err := kafkasource.New(o)
 		wantFault(t, name, err, fault.Fatal, "kafka-config")
@@ -225,10 +232,12 @@ func TestBounds_MissingACLIsFatal(t *testing.T) {
 	cluster := startCluster(t, kfake.NumBrokers(1), kfake.SeedTopics(1, "a"), kfake.EnableSASL(), kfake.EnableACLs(),
 		kfake.User("PLAIN", "reader", "secret"))
 	src := open(t, kafkasource.Options{
-		Brokers: cluster.ListenAddrs(), Topics: []string{"a"}, SASL: &kafkasource.Plain{Username: "reader", Password: "secret"},
+		Brokers: cluster.ListenAddrs(), Topics: []string{"a"}, SASL: &kafkasource.Login{Mechanism: kafkasource.Plain, Username: "reader", Password: "secret"},
 	})
 	_, err := src.Bounds(t.Context(), record.BoundsQuery{Lanes: 1})
 	wantFault(t, "no ACL", err, fault.Fatal, "kafka-acl", "reader", "[a]", "Describe and Read")
+	_, err = src.TopicIDs(t.Context(), []string{"a"})
+	wantFault(t, "no ACL for the id", err, fault.Fatal, "kafka-acl", "reader", "[a]")
 }
 
 func TestSource_BrokersWithoutTopicIDs(t *testing.T) {
@@ -266,4 +275,51 @@ func mustBounds(tb testing.TB, src *kafkasource.Source, q record.BoundsQuery) re
 		tb.Fatal(err)
 	}
 	return log
+}
+
+// The number of topics costs no requests.
+func TestBounds_ThousandTopicsOfAPatternCostNoMoreRequests(t *testing.T) {
+	t.Parallel()
+	const topics, brokers = 1000, 3
+	opts := []kfake.Opt{kfake.NumBrokers(brokers)}
+	for i := range topics {
+		opts = append(opts, kfake.SeedTopics(3, fmt.Sprintf("orders-%d", i)))
+	}
+	cluster := startCluster(t, append(opts, kfake.SeedTopics(1, "payments-1"))...)
+	counter := &requests{}
+	src := open(t, kafkasource.Options{
+		Brokers: cluster.ListenAddrs(), Pattern: regexp.MustCompile(`orders-\d+`), Hooks: []kgo.Hook{counter}, FetchWait: 20 * time.Millisecond,
+	})
+	produce(t, cluster, "orders-999", 2, make([]record.Record, 10))
+	log := mustBounds(t, src, record.BoundsQuery{Lanes: 1})
+	counts := counter.take()
+	if counts["Metadata"] != 1 || counts["ListOffsets"] != 2*brokers {
+		t.Errorf("it took %d Metadata and %d ListOffsets requests", counts["Metadata"], counts["ListOffsets"])
+	}
+	ranges := make([]record.Range, 0, 3*topics)
+	planned := map[string]string{}
+	for name, topic := range log.Topics {
+		planned[name] = topic.ID
+		for id, b := range topic.Partitions {
+			ranges = append(ranges, record.Range{Partition: record.Partition{Topic: name, ID: id}, From: b.Start, To: b.End + 1})
+		}
+	}
+	if len(log.Topics) != topics || len(ranges) != 3*topics {
+		t.Fatalf("%d topics with %d partitions", len(log.Topics), len(ranges))
+	}
+	if ids, err := src.TopicIDs(t.Context(), slices.Collect(maps.Keys(planned))); err != nil || !maps.Equal(ids, planned) {
+		t.Errorf("%d ids, %v", len(ids), err)
+	}
+	if counts := counter.take(); counts["Metadata"] != 1 || sum(counts) != 2 {
+		t.Errorf("the ids took %v", counts)
+	}
+	r := src.Open(t.Context(), ranges, planned)
+	defer r.Close()
+	batch, err := r.Next(t.Context())
+	if err != nil || batch.Partition.Topic != "orders-999" || batch.Next != 10 {
+		t.Errorf("%+v, %v", batch, err)
+	}
+	if counts := counter.take(); counts["Metadata"] > 0 || counts["Fetch"] > 4*brokers {
+		t.Errorf("reading took %v", counts)
+	}
 }

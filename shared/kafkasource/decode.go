@@ -3,7 +3,8 @@ package kafkasource
 import (
 	"encoding/binary"
 	"errors"
-	"math"
+	"fmt"
+	"hash/crc32"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -16,27 +17,36 @@ import (
 // Where the fields of a record batch are: https://kafka.apache.org/documentation/#recordbatch. The first three hold for
 // the messages of Kafka before 0.11 as well, whose magic is below 2.
 const (
-	atLength        = 8
-	atLeaderEpoch   = 12
-	atMagic         = 16
-	atAttributes    = 21
-	atLastDelta     = 23
-	atMaxTimestamp  = 35
-	atProducer      = 43
-	atRecordCount   = 57
-	batchHeaderSize = 61
-	lengthOverhead  = 12 // of offset and length themselves, which the length does not count
+	atLength         = 8
+	atLeaderEpoch    = 12
+	atMagic          = 16
+	atChecksum       = 17
+	atAttributes     = 21 // and what the checksum covers
+	atLastDelta      = 23
+	atFirstTimestamp = 27
+	atMaxTimestamp   = 35
+	atProducer       = 43
+	atRecordCount    = 57
+	batchHeaderSize  = 61
+	lengthOverhead   = 12 // of offset and length themselves, which the length does not count
+	atOldAttributes  = 17 // of a message of Kafka before 0.11
+	atOldTimestamp   = 18 // of one of 0.10
 )
 
 const (
-	attributeControl = 1 << 5
+	attributeCodec         = 1<<3 - 1
+	attributeAppendTime    = 1 << 3 // the broker's one timestamp holds for all records
+	attributeTransactional = 1 << 4
+	attributeControl       = 1 << 5
+)
+
+const (
 	// keptBytes is what one record costs beside its key and value for as long as its batch lives, headerBytes what one
-	// header does. While it is decoded, the client's record (184 bytes) and pointers come on top: recordBytes.
+	// header does.
 	keptBytes   = 112
 	headerBytes = 40
-	recordBytes = 320
-	// maxScratch is how many of the client's records are kept for the next batch: 3 MiB.
-	maxScratch = 16 << 10
+	// oldRecordBytes is what a record of before Kafka 0.11 costs while it is decoded: the client's message and record.
+	oldRecordBytes = 400
 )
 
 // rawBatch is one record batch, or one message of Kafka before 0.11, as it stands in a fetch response.
@@ -61,7 +71,11 @@ func (b rawBatch) modern() bool { return b[atMagic] == 2 && len(b) >= batchHeade
 func (b rawBatch) first() int64    { return int64(binary.BigEndian.Uint64(b)) }
 func (b rawBatch) producer() int64 { return int64(binary.BigEndian.Uint64(b[atProducer:])) }
 
+// last is the offset of the last record. It is all that a message of before Kafka 0.11 tells, also where it wraps others.
 func (b rawBatch) last() int64 {
+	if !b.modern() {
+		return b.first()
+	}
 	return b.first() + int64(int32(binary.BigEndian.Uint32(b[atLastDelta:])))
 }
 
@@ -72,102 +86,92 @@ func (b rawBatch) epoch() int32 {
 	return int32(binary.BigEndian.Uint32(b[atLeaderEpoch:]))
 }
 
-func (b rawBatch) control() bool {
-	return b.modern() && binary.BigEndian.Uint16(b[atAttributes:])&attributeControl != 0
+// attributes may be asked of modern batches only, and so may what follows.
+func (b rawBatch) attributes() uint16 { return binary.BigEndian.Uint16(b[atAttributes:]) }
+
+func (b rawBatch) count() int64 { return int64(int32(binary.BigEndian.Uint32(b[atRecordCount:]))) }
+
+func (b rawBatch) whole() bool {
+	return crc32.Checksum(b[atAttributes:], castagnoli) == binary.BigEndian.Uint32(b[atChecksum:])
 }
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli) //nolint:gochecknoglobals // a table that never changes
 
 // decoder decodes the batches of one leader, one at a time. The records it returns keep the decompressed bytes alive
 // and nothing else of it.
 type decoder struct {
-	isolation    kgo.IsolationLevel
+	committed    bool // the isolation level
 	decompressor kgo.Decompressor
 	limit        int64
-	scratch      []kgo.Record
-	lent         int
+	names        headerNames
 	// decompressed is how many bytes the current batch became, 0 where it was not compressed.
 	decompressed int64
+	// wrapped says that what is decompressed are messages of before Kafka 0.11.
+	wrapped bool
 }
-
-// GetRecords lends the client the slice that it decodes into. One batch is decoded in each call of the client, so it
-// asks once, and we are done with the records before the next call.
-func (d *decoder) GetRecords(n int) []kgo.Record {
-	if n > maxScratch {
-		return make([]kgo.Record, n)
-	}
-	if len(d.scratch) < n {
-		d.scratch = make([]kgo.Record, n)
-	}
-	d.lent = n
-	return d.scratch[:n]
-}
-
-// PutRecords belongs to the client's pool interface; what was lent is never lost.
-func (*decoder) PutRecords([]kgo.Record) {}
 
 // Decompress counts what the client's decompressor makes.
 func (d *decoder) Decompress(src []byte, codec kgo.CompressionCodecType) ([]byte, error) {
 	out, err := d.decompressor.Decompress(src, codec)
 	d.decompressed = int64(len(out))
-	return out, err //nolint:wrapcheck // the client looks at it
+	if err == nil && d.wrapped {
+		err = d.checkWrapped(out)
+	}
+	return out, err
+}
+
+// checkWrapped looks at the messages that one message wraps. The client leaves out in silence what follows one that is
+// cut off, and takes memory for all of them at once; unlike a batch, a message does not tell their number.
+func (d *decoder) checkWrapped(in []byte) error {
+	count := int64(0)
+	for ; len(in) > 0; count++ {
+		_, rest, need := nextBatch(in)
+		if need > 0 {
+			return fmt.Errorf("message %d of those that it wraps has %d bytes of %d", count, len(in), need)
+		}
+		in = rest
+	}
+	switch {
+	case count == 0:
+		return errors.New("it wraps nothing")
+	case count*oldRecordBytes > d.limit:
+		return kgo.ErrMaxDecompress
+	}
+	return nil
 }
 
 // decode returns the records of the batch from position on and below to, and the position behind the batch. aborted
 // is what the response said of aborted transactions; a marker that ends one is taken out of it.
 func (d *decoder) decode(raw rawBatch, p record.Partition, position, to int64, aborted aborts) (record.Batch, error) {
-	if err := d.checkSize(raw, p); err != nil {
-		return record.Batch{}, err
+	if int64(len(raw)) > d.limit {
+		return record.Batch{}, tooLarge(p, raw.first(), int64(len(raw)), d.limit)
 	}
-	one := kmsg.NewFetchResponseTopicPartition()
-	one.Partition, one.RecordBatches = p.ID, raw
-	opts := kgo.ProcessFetchPartitionOpts{
-		KeepControlRecords: true, // they tell which transaction ended
-		Offset:             position,
-		IsolationLevel:     d.isolation,
-		Topic:              p.Topic,
-		Partition:          p.ID,
+	d.decompressed, d.wrapped = 0, !raw.modern()
+	read := d.modern
+	if d.wrapped {
+		read = d.old
 	}
-	if raw.modern() {
-		opts.Pools = []kgo.Pool{d}
-		one.AbortedTransactions = aborted.of(raw.producer())
+	records, headers, err := read(raw, p, max(position, 0), to, aborted)
+	if err != nil {
+		return record.Batch{}, d.broken(raw, p, err)
 	}
-	d.decompressed, d.lent = 0, 0
-	fetched, next := kgo.ProcessFetchPartition(opts, &one, d, nil)
-	defer func() { clear(d.scratch[:d.lent]) }() // lest they keep the batch's bytes alive
-	if fetched.Err != nil {
-		return record.Batch{}, d.broken(raw, p, fetched.Err)
+	next := max(raw.last()+1, position)
+	if n := len(records); n > 0 {
+		next = max(next, records[n-1].Offset+1) // certain old producers wrote wrappers with offset 0
 	}
-	if raw.modern() && next <= raw.last() { // kgo stops in silence at a record that it cannot read
-		return record.Batch{}, d.broken(raw, p, errors.New("a record in it cannot be read"))
-	}
-	if raw.control() && len(fetched.Records) > 0 && isAbortMarker(fetched.Records[0].Key) {
-		aborted.ended(raw.producer(), raw.first())
-	}
-	records, headers := convert(fetched.Records, raw, p, to)
 	return record.Batch{
 		Partition:   p,
 		Records:     records,
-		Next:        min(max(next, position), to),
+		Next:        min(next, to),
 		LeaderEpoch: raw.epoch(),
 		Bytes:       max(d.decompressed, int64(len(raw))) + int64(len(records))*keptBytes + headers*headerBytes,
 	}, nil
 }
 
-// checkSize refuses a batch before memory is taken for it.
-func (d *decoder) checkSize(raw rawBatch, p record.Partition) error {
-	if int64(len(raw)) > d.limit {
-		return tooLarge(p, raw.first(), int64(len(raw)), d.limit)
-	}
-	if !raw.modern() {
-		return nil
-	}
-	count := int64(int32(binary.BigEndian.Uint32(raw[atRecordCount:])))
-	if size := count * recordBytes; size > d.limit {
-		return tooLarge(p, raw.first(), size, d.limit)
-	}
-	return nil
-}
-
 func (d *decoder) broken(raw rawBatch, p record.Partition, err error) error {
+	if large, ok := errors.AsType[largeError](err); ok {
+		return tooLarge(p, raw.first(), int64(large), d.limit)
+	}
 	if errors.Is(err, kgo.ErrMaxDecompress) {
 		return fault.Fatalf(classTooLarge, "%s: the batch at offset %d has %d bytes and more than %d when it is decompressed, which is the limit: raise run.limits.memory",
 			p, raw.first(), len(raw), d.limit)
@@ -183,55 +187,6 @@ func (d *decoder) broken(raw rawBatch, p record.Partition, err error) error {
 func tooLarge(p record.Partition, offset, size, limit int64) error {
 	return fault.Fatalf(classTooLarge, "%s: the batch at offset %d takes %d bytes of memory and the limit is %d: raise run.limits.memory",
 		p, offset, size, limit)
-}
-
-// convert makes our records of the client's, without control records and without what stands at or above to.
-func convert(in []*kgo.Record, raw rawBatch, p record.Partition, to int64) (out []record.Record, headers int64) {
-	in = slices.DeleteFunc(in, func(r *kgo.Record) bool { return r.Attrs.IsControl() || r.Offset >= to })
-	if len(in) == 0 {
-		return nil, 0
-	}
-	for _, r := range in {
-		headers += int64(len(r.Headers))
-	}
-	slab := make([]record.Header, 0, headers)
-	out = make([]record.Record, len(in))
-	newest := int64(math.MaxInt64)
-	if raw.modern() {
-		newest = int64(binary.BigEndian.Uint64(raw[atMaxTimestamp:]))
-	}
-	for i, r := range in {
-		out[i] = record.Record{Partition: p, Offset: r.Offset, Timestamp: milliseconds(r, newest), Key: r.Key, Value: r.Value}
-		if len(r.Headers) > 0 {
-			from := len(slab)
-			for _, h := range r.Headers {
-				slab = append(slab, record.Header{Key: h.Key, Value: h.Value})
-			}
-			out[i].Headers = slab[from:len(slab):len(slab)]
-		}
-	}
-	return out, headers
-}
-
-// nanosecondLimit is the last millisecond, in the year 2262, that fits into nanoseconds.
-const nanosecondLimit = math.MaxInt64 / 1_000_000
-
-// milliseconds returns the record's timestamp. The client keeps it as 64 bits of nanoseconds, which wrap after the year
-// 2262; producers that give microseconds for milliseconds are common enough that it must come out as it was sent.
-// Modulo 2^58 it can be had back (a million is 2^6 times an odd number, which has an inverse), and the batch's newest
-// timestamp, which no record exceeds, gives the upper bits.
-func milliseconds(r *kgo.Record, newest int64) int64 {
-	if newest <= nanosecondLimit || newest == math.MaxInt64 {
-		return r.Timestamp.UnixMilli()
-	}
-	const inverse, mask = 0x790f_b656_68c2_6139, 1<<58 - 1
-	low := uint64(r.Timestamp.UnixNano()) >> 6 * inverse & mask
-	return newest - int64((uint64(newest)-low)&mask)
-}
-
-// isAbortMarker reads the key of a control record: version and type as two 16-bit numbers, type 0 is an abort.
-func isAbortMarker(key []byte) bool {
-	return len(key) >= 4 && binary.BigEndian.Uint16(key[2:]) == 0
 }
 
 // aborts are the aborted transactions of one partition in one fetch response: for each producer the first offsets, the
@@ -250,15 +205,10 @@ func newAborts(list []kmsg.FetchResponseTopicPartitionAbortedTransaction) aborts
 	return a
 }
 
-// of returns what the client must know to judge a batch of the producer.
-func (a aborts) of(producer int64) []kmsg.FetchResponseTopicPartitionAbortedTransaction {
+// covers tells whether a transactional batch of the producer, which begins at the offset, was aborted.
+func (a aborts) covers(producer, offset int64) bool {
 	firsts := a[producer]
-	if len(firsts) == 0 {
-		return nil
-	}
-	t := kmsg.NewFetchResponseTopicPartitionAbortedTransaction()
-	t.ProducerID, t.FirstOffset = producer, firsts[0]
-	return []kmsg.FetchResponseTopicPartitionAbortedTransaction{t}
+	return len(firsts) > 0 && firsts[0] <= offset
 }
 
 // ended takes out the transaction that an abort marker at the offset ended.

@@ -5,9 +5,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -47,15 +47,18 @@ func (s *Source) explain(ctx context.Context, doing string, err error) error {
 		}
 		return fault.Transientf("%s: %s: %w", s.opts.where(), doing, context.Cause(ctx))
 	}
+	// The client tells of its own deadline, but the dial knows why it passed.
+	if dial != nil && errors.Is(err, context.DeadlineExceeded) {
+		err = dial
+	}
+	if errors.Is(err, kerr.UnsupportedSaslMechanism) {
+		return s.notOffered(ctx, doing, err)
+	}
 	if fatal := s.refused(doing, err); fatal != nil {
 		return fatal
 	}
-	// The client tells of its own deadline, but the dial knows why it passed.
-	if dial != nil && errors.Is(err, context.DeadlineExceeded) {
-		if fatal := s.refused(doing, dial); fatal != nil {
-			return fatal
-		}
-		err = dial
+	if fatal := s.diagnose(ctx, doing, err); fatal != nil {
+		return fatal
 	}
 	return fault.Transientf("%s: %s: %w: check that the brokers are up and that this network reaches them", s.opts.where(), doing, err)
 }
@@ -64,22 +67,57 @@ func (s *Source) explain(ctx context.Context, doing string, err error) error {
 func (s *Source) refused(doing string, err error) error {
 	switch {
 	case errors.Is(err, kerr.SaslAuthenticationFailed):
-		return fault.Fatalf(classAuth, "%s: %s: the brokers refused %s: %w: check kafka.sasl.username and the secret of kafka.sasl.password",
+		return fault.Fatalf(classAuth, "%s: %s: the brokers refused %s: %w: check kafka.sasl.username, the secret of kafka.sasl.password, and that this user may use kafka.sasl.mechanism",
 			s.opts.where(), doing, s.who(), err)
-	case s.opts.SASL != nil && s.connects.hungUp() && errors.Is(err, io.EOF):
-		return fault.Fatalf(classAuth, "%s: %s: the brokers hang up on %s: %w: check kafka.sasl.username and the secret of kafka.sasl.password",
+	case errors.Is(err, errHungUp):
+		return fault.Fatalf(classAuth, "%s: %s: the brokers hang up on %s: %w: check kafka.sasl.username, the secret of kafka.sasl.password, and that this user may use kafka.sasl.mechanism",
 			s.opts.where(), doing, s.who(), err)
 	case errors.Is(err, kerr.UnsupportedSaslMechanism), errors.Is(err, kerr.IllegalSaslState):
-		return fault.Fatalf(classAuth, "%s: %s: the brokers do not serve %s: %w: enable PLAIN on this listener, or name another listener in kafka.bootstrapServers",
+		return fault.Fatalf(classAuth, "%s: %s: the brokers do not serve %s: %w: set kafka.sasl.mechanism to one that this listener has, or name another listener in kafka.bootstrapServers",
 			s.opts.where(), doing, s.who(), err)
 	case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.ClusterAuthorizationFailed):
-		return fault.Fatalf(classACL, "%s: %s: %s is not allowed to: %w: grant it the ACLs Describe and Read on the topics %v",
-			s.opts.where(), doing, s.who(), err, s.names)
+		return fault.Fatalf(classACL, "%s: %s: %s is not allowed to: %w: grant it the ACLs Describe and Read on %s",
+			s.opts.where(), doing, s.who(), err, s.opts.subject())
 	case isTLS(err):
-		return fault.Fatalf(classTLS, "%s: %s: TLS: %w: check kafka.tls (caFile, serverName, certFile) and that the port speaks TLS",
-			s.opts.where(), doing, err)
+		return s.tlsFault(doing, err)
 	}
 	return nil
+}
+
+// notOffered names the mechanism to try, if the brokers tell which they have.
+func (s *Source) notOffered(ctx context.Context, doing string, err error) error {
+	host, _ := s.connects.mute()
+	offered := s.mechanisms(ctx, host)
+	best := ""
+	for _, mechanism := range []string{Plain, ScramSHA256, ScramSHA512} { // the safest last
+		if slices.Contains(offered, mechanism) {
+			best = mechanism
+		}
+	}
+	if best == "" {
+		return s.refused(doing, err)
+	}
+	return fault.Fatalf(classAuth, "%s: %s: the brokers do not serve %s: %w: they offer %s: set kafka.sasl.mechanism: %s",
+		s.opts.where(), doing, s.who(), err, strings.Join(offered, ", "), best)
+}
+
+// tlsFault says which side's certificate is at fault.
+func (s *Source) tlsFault(doing string, err error) error {
+	op, alert := errors.AsType[*net.OpError](err)
+	switch {
+	case s.opts.TLS == nil:
+		return fault.Fatalf(classTLS, "%s: %s: the port speaks TLS and we plaintext: %w: set kafka.tls.enabled: true, or name a plaintext port in kafka.bootstrapServers",
+			s.opts.where(), doing, err)
+	case !alert || op.Op != "remote error":
+		return fault.Fatalf(classTLS, "%s: %s: TLS: %w: check kafka.tls.caFile, kafka.tls.serverName, and that the port speaks TLS",
+			s.opts.where(), doing, err)
+	case len(s.opts.TLS.Certificates) == 0 && s.opts.TLS.GetClientCertificate == nil:
+		return fault.Fatalf(classTLS, "%s: %s: TLS: the brokers refused us, who show no certificate: %w: if they ask for one, set kafka.tls.certFile and kafka.tls.keyFile",
+			s.opts.where(), doing, err)
+	default:
+		return fault.Fatalf(classTLS, "%s: %s: TLS: the brokers refused our certificate%s: %w: check kafka.tls.certFile, kafka.tls.keyFile, and that the brokers trust its issuer",
+			s.opts.where(), doing, s.opts.ownCertificate(), err)
+	}
 }
 
 // who names the principal, never the password.
@@ -104,11 +142,20 @@ func isTLS(err error) bool {
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		return true
 	}
+	if isPlaintextToTLS(err) {
+		return true
+	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "remote error" { // an alert, as package tls wraps it
 		return true
 	}
 	_, ok := errors.AsType[x509.HostnameError](err)
 	return ok
+}
+
+// isPlaintextToTLS recognises the client's remark that it got a TLS alert for an answer. Its error is not exported;
+// TestIsPlaintextToTLS_KnowsTheClientsText holds the text.
+func isPlaintextToTLS(err error) bool {
+	return strings.Contains(err.Error(), "appear to be a tls alert")
 }
 
 // isTooLarge recognises the client's refusal to read an answer above BrokerMaxReadBytes. Its error is not exported;

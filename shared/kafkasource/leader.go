@@ -1,9 +1,10 @@
 package kafkasource
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -11,11 +12,6 @@ import (
 	"github.com/tidemark/tidemark/shared/fault"
 	"github.com/tidemark/tidemark/shared/record"
 )
-
-// maxStalls is how many answers without data, one after another, are taken from a broker that says that there is more.
-// Each lasts Options.FetchWait. A record that cannot be had must not look like the end of the log, nor keep a run busy
-// until its deadline.
-const maxStalls = 20
 
 // fetcher reads from one leader.
 type fetcher struct {
@@ -28,9 +24,8 @@ type fetcher struct {
 
 // readFrom reads the partitions of one leader until none is left with it.
 func (r *Reader) readFrom(leader int32) {
-	isolation, _ := r.source.isolation()
 	f := &fetcher{Reader: r, leader: leader, decoder: decoder{
-		isolation: isolation, decompressor: r.source.decompressor, limit: int64(r.source.opts.MaxBatchBytes),
+		committed: !r.source.opts.ReadUncommitted, decompressor: r.source.decompressor, limit: int64(r.source.opts.MaxBatchBytes),
 	}}
 	for {
 		parts, share := r.take(leader)
@@ -48,6 +43,7 @@ func (f *fetcher) round(parts []*part, share int32) {
 	if f.solo {
 		asked = parts[:1]
 	}
+	begun := time.Now()
 	resp, err := f.fetch(asked, share)
 	if err != nil {
 		f.failed(parts, err)
@@ -55,29 +51,35 @@ func (f *fetcher) round(parts []*part, share int32) {
 	}
 	answers, empty := index(resp)
 	var front, back []*part
+	quiet := true
 	for _, p := range parts {
 		answer, ok := answers[partitionKey{p.Partition.Topic, p.Partition.ID}]
 		if !ok {
 			answer, ok = answers[partitionKey{string(p.id[:]), p.Partition.ID}]
 		}
-		if !ok { // the answer was full before it came to this one, or it was not asked
+		if !ok { // the answer was full before it came to this one, it was not asked, or the client is throttled
+			p.last = cmp.Or(f.throttled(resp), p.last)
 			front = append(front, p)
 			continue
 		}
-		before := p.next
+		before, size := p.next, p.maxBytes
 		done, err := f.consume(p, answer, empty)
+		quiet = quiet && err == nil && p.next == before && p.maxBytes == size
 		switch {
 		case err != nil:
 			if !f.partFailed(p, err) {
 				return
 			}
 		case done:
-			f.finish(1)
+			f.finish()
 		case p.next > before || f.solo:
 			back = append(back, p)
 		default:
 			front = append(front, p)
 		}
+	}
+	if quiet {
+		pause(f.ctx, max(f.source.opts.FetchWait, quietPause)-time.Since(begun))
 	}
 	f.mu.Lock()
 	f.queues[f.leader] = append(f.queues[f.leader], append(front, back...)...)
@@ -114,6 +116,11 @@ func (f *fetcher) partFailed(p *part, err error) bool {
 	}
 	if errors.Is(err, kerr.OffsetOutOfRange) {
 		err = f.outOfRange(p)
+	}
+	if _, ok := errors.AsType[stuckError](err); ok {
+		p.last = err
+		f.giveUp(err)
+		return true
 	}
 	if _, ok := errors.AsType[*fault.Error](err); ok {
 		f.fail(err)
@@ -189,9 +196,9 @@ func (f *fetcher) consume(p *part, answer *kmsg.FetchResponseTopicPartition, emp
 		return false, f.ctx.Err() //nolint:wrapcheck // nobody sees it
 	}
 	if p.next == before {
-		return false, f.stalled(p, answer, empty)
+		return false, f.nothing(p, answer, empty)
 	}
-	p.tries, p.stalls, p.last = 0, 0, nil
+	p.tries, p.idle, p.last = 0, time.Time{}, nil
 	return p.next == p.To, nil
 }
 
@@ -227,60 +234,23 @@ func (f *fetcher) send(batch record.Batch, p *part) bool {
 	}
 }
 
-// grow asks for more where the first batch did not fit. Brokers since 0.10.1 send it whole, so this is for others.
-func (f *fetcher) grow(p *part, need, got int64) error {
-	if need <= got {
-		return fault.Fatalf(classCorrupt, "%s: reading at offset %d: a batch claims to have %d bytes: look at the log on the brokers (kafka-dump-log)",
-			p.Partition, p.next, need)
-	}
-	if need > f.decoder.limit {
-		return tooLarge(p.Partition, p.next, need, f.decoder.limit)
-	}
-	if int64(p.maxBytes) >= need {
-		if p.stalls++; p.stalls >= maxStalls {
-			return fault.Transientf("%s: broker %d cut the batch of %d bytes at offset %d to %d bytes in %d fetches: look at the broker",
-				p.Range, f.leader, need, p.next, got, maxStalls)
-		}
-	}
-	p.maxBytes = max(p.maxBytes, int32(need))
-	return nil
-}
-
-// stalled judges an answer that brought nothing. Below the end there is always a batch to come, for compaction keeps
-// the last one of a log; a broker that has none for us, although there was room in its answer and it says that the range
-// can be read, is not believed to be at the end.
-func (f *fetcher) stalled(p *part, answer *kmsg.FetchResponseTopicPartition, empty bool) error {
-	end := answer.LastStableOffset
-	if f.source.opts.ReadUncommitted || end < 0 {
-		end = answer.HighWatermark
-	}
-	if !empty || end < p.To {
-		return nil
-	}
-	if p.stalls++; p.stalls < maxStalls {
-		return nil
-	}
-	return fault.Transientf("%s: broker %d says that the log goes to %d, but sent nothing at %d in %d fetches: look at the broker's log, and at its tiered storage if it has one",
-		p.Range, f.leader, end, p.next, maxStalls)
-}
-
 // fetch sends one request for the partitions.
 func (f *fetcher) fetch(parts []*part, share int32) (*kmsg.FetchResponse, error) {
-	_, isolation := f.source.isolation()
 	req := kmsg.NewPtrFetchRequest()
 	req.MaxWaitMillis = int32(f.source.opts.FetchWait.Milliseconds())
 	req.MinBytes = 1
 	req.MaxBytes = max(share, parts[0].maxBytes) // a batch that is known to be large must fit
-	req.IsolationLevel = isolation
+	req.IsolationLevel = f.source.isolation()
 	req.SessionEpoch = -1 // no session
-	nameless := false
+	nameless, index := false, map[string]int{}
 	for _, p := range parts {
 		nameless = nameless || p.id == [16]byte{}
-		i := slices.IndexFunc(req.Topics, func(t kmsg.FetchRequestTopic) bool { return t.Topic == p.Partition.Topic })
-		if i < 0 {
+		i, ok := index[p.Partition.Topic]
+		if !ok {
 			t := kmsg.NewFetchRequestTopic()
 			t.Topic, t.TopicID = p.Partition.Topic, p.id
 			i = len(req.Topics)
+			index[t.Topic] = i
 			req.Topics = append(req.Topics, t)
 		}
 		rp := kmsg.NewFetchRequestTopicPartition()

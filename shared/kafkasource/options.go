@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/sasl/plain"
 
 	"github.com/tidemark/tidemark/shared/fault"
 )
@@ -19,15 +20,18 @@ import (
 type Options struct {
 	// Brokers are the bootstrap servers as host:port.
 	Brokers []string
-	// Topics are read as a whole, Assign in the named partitions only. Exactly one of them is set.
-	Topics []string
-	Assign map[string][]int32
+	// Topics are read as a whole, Assign in the named partitions only, and of Pattern every topic whose whole name it
+	// matches, as Kafka's own consumers match; never one that is internal or begins with "__". Exactly one of the three
+	// is set.
+	Topics  []string
+	Assign  map[string][]int32
+	Pattern *regexp.Regexp
 	// ReadUncommitted reads up to the high watermark and yields the records of aborted transactions too.
 	ReadUncommitted bool
-	// TLS is nil for plaintext.
+	// TLS is nil for plaintext. Its Certificates are what this client shows to brokers that ask for one.
 	TLS *tls.Config
 	// SASL is nil where the brokers ask for no authentication.
-	SASL *Plain
+	SASL *Login
 	// ClientID names this client in the brokers' logs and quotas. Default "tidemark".
 	ClientID string
 	// FetchWait is how long a broker may wait for data before it answers a fetch. Default 500ms.
@@ -41,18 +45,9 @@ type Options struct {
 	Hooks []kgo.Hook
 	// Logger gets what the client logs, at debug level. Nil for none.
 	Logger *slog.Logger
+
+	whole *regexp.Regexp // Pattern, for whole names
 }
-
-// Plain is a name and password for SASL/PLAIN.
-type Plain struct {
-	Username, Password string
-}
-
-// String leaves the password out.
-func (p Plain) String() string { return "SASL/PLAIN as " + p.Username }
-
-// GoString leaves the password out.
-func (p Plain) GoString() string { return p.String() }
 
 const (
 	mebibyte = 1 << 20
@@ -76,9 +71,14 @@ func (o Options) withDefaults() (Options, error) {
 	if len(o.Brokers) == 0 {
 		return o, fault.Fatalf(classConfig, "kafka: no bootstrap servers: set kafka.bootstrapServers")
 	}
-	if (len(o.Topics) == 0) == (len(o.Assign) == 0) {
-		return o, fault.Fatalf(classConfig, "kafka: %d topics are subscribed and %d assigned: set exactly one of source.subscribe and source.assign",
-			len(o.Topics), len(o.Assign))
+	o, err := o.withTopics()
+	if err != nil {
+		return o, err
+	}
+	if o.SASL != nil {
+		if err := o.SASL.check(); err != nil {
+			return o, err
+		}
 	}
 	o.ClientID = cmp.Or(o.ClientID, "tidemark")
 	o.FetchWait = cmp.Or(o.FetchWait, 500*time.Millisecond)
@@ -94,7 +94,47 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// topics returns the topics that are read, in order.
+// withTopics checks that it is said in one way which topics are read.
+func (o Options) withTopics() (Options, error) {
+	pattern, ways := "", 0
+	if o.Pattern != nil {
+		pattern = o.Pattern.String()
+	}
+	for _, set := range []bool{len(o.Topics) > 0, len(o.Assign) > 0, o.Pattern != nil} {
+		if set {
+			ways++
+		}
+	}
+	if ways != 1 {
+		return o, fault.Fatalf(classConfig, "kafka: %d topics are subscribed, %d assigned, and the pattern is %q: set exactly one of source.subscribe, source.assign and source.subscribePattern",
+			len(o.Topics), len(o.Assign), pattern)
+	}
+	if o.Pattern == nil {
+		return o, nil
+	}
+	whole, err := regexp.Compile(`\A(?:` + pattern + `)\z`)
+	if err != nil {
+		return o, fault.Fatalf(classConfig, "kafka: source.subscribePattern %q: %w", pattern, err)
+	}
+	o.whole = whole
+	return o, nil
+}
+
+// matches tells whether the pattern takes the topic. Kafka's consumers leave its internal topics out too, and the
+// leading underscores are how other tools name theirs.
+func (o Options) matches(topic string) bool {
+	return o.whole != nil && !strings.HasPrefix(topic, "__") && o.whole.MatchString(topic)
+}
+
+// subject names what is read, for an operator.
+func (o Options) subject() string {
+	if o.Pattern != nil {
+		return fmt.Sprintf("the topics that match %q", o.Pattern)
+	}
+	return fmt.Sprintf("the topics %v", o.topics())
+}
+
+// topics returns the topics that are read, in order, nil for those of a pattern.
 func (o Options) topics() []string {
 	if len(o.Assign) > 0 {
 		return slices.Sorted(maps.Keys(o.Assign))
@@ -108,7 +148,7 @@ func (o Options) client(connects *connectHook) []kgo.Opt {
 		kgo.SeedBrokers(o.Brokers...),
 		kgo.ClientID(o.ClientID),
 		kgo.WithHooks(append([]kgo.Hook{connects}, o.Hooks...)...),
-		kgo.Dialer(dialer{o.TLS}.dial),
+		kgo.Dialer(dialer{o.TLS, connects}.dial),
 		kgo.RequestTimeoutOverhead(requestTimeout),
 		kgo.RequestRetries(requestRetries),
 		kgo.RetryBackoffFn(func(tries int) time.Duration { return min(firstBackoff<<min(tries, 10), lastBackoff) }),
@@ -127,7 +167,7 @@ func (o Options) client(connects *connectHook) []kgo.Opt {
 		kgo.BrokerMaxReadBytes(min(max(o.FetchBytes+o.MaxBatchBytes, 16*mebibyte), 1<<30)),
 	}
 	if o.SASL != nil {
-		opts = append(opts, kgo.SASL(plain.Auth{User: o.SASL.Username, Pass: o.SASL.Password}.AsMechanism()))
+		opts = append(opts, kgo.SASL(o.SASL.mechanism()))
 	}
 	if o.Logger != nil {
 		opts = append(opts, kgo.WithLogger(clientLog{o.Logger}))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -35,10 +36,14 @@ type Reader struct {
 	done  chan struct{} // closed at the end, when err is final
 	wg    sync.WaitGroup
 
+	parts []*part // all of them
+
 	mu       sync.Mutex
 	homeless []*part
 	queues   map[int32][]*part // by leader; an entry says that its goroutine runs
-	left     int
+	left     int               // not read to their end
+	stuck    int               // of these, given up
+	why      error             // of the first of them
 	err      error
 }
 
@@ -52,14 +57,15 @@ type part struct {
 	handed int64 // Next of the last batch handed over
 	// maxBytes grows where a batch does not fit into the share of a partition.
 	maxBytes int32
-	// tries counts failures and stalls answers without data since the last progress.
-	tries, stalls int
-	last          error
+	tries    int       // failures since the last progress
+	idle     time.Time // when a broker first had nothing for us since then, although it should have; zero if never
+	last     error     // why there is no progress
 }
 
 // Open starts to read the ranges, of topics with these ids where they are known. The reader works until ctx ends or it is
 // closed, and must be closed.
 func (s *Source) Open(ctx context.Context, ranges []record.Range, topicIDs map[string]string) *Reader {
+	s.connects.forgive()
 	ctx, cancel := context.WithCancel(ctx)
 	r := &Reader{
 		source: s, ctx: ctx, cancel: cancel,
@@ -77,6 +83,7 @@ func (s *Source) Open(ctx context.Context, ranges []record.Range, topicIDs map[s
 			})
 		}
 	}
+	r.parts = slices.Clone(r.homeless)
 	r.left = len(r.homeless)
 	go r.run(s.lastView()) //nolint:contextcheck // it uses the one that the reader keeps
 	return r
@@ -137,8 +144,8 @@ func (r *Reader) unfinished() bool {
 // stopped is the error of a reading that was ended from outside, with what kept a partition from being read.
 func (r *Reader) stopped() error {
 	where, cause := r.source.opts.where(), context.Cause(r.ctx)
-	for _, p := range r.homeless {
-		if p.last != nil {
+	for _, p := range r.parts {
+		if p.next < p.To && p.last != nil {
 			return fault.Transientf("%s: reading stopped: %w: %s stayed at %d: %w", where, cause, p.Range, p.next, p.last)
 		}
 	}
@@ -177,31 +184,51 @@ func (r *Reader) knock() {
 	}
 }
 
-// finish says that n ranges are read to their end.
-func (r *Reader) finish(n int) {
+// finish says that a range is read to its end.
+func (r *Reader) finish() {
 	r.mu.Lock()
-	r.left -= n
-	last := r.left == 0
+	r.left--
+	read, stuck, why := r.left == 0, r.stuck == r.left, r.why
+	r.mu.Unlock()
+	switch {
+	case read:
+		r.cancel()
+	case stuck:
+		r.fail(why)
+	}
+}
+
+// giveUp leaves a partition that brings nothing alone, so that the others are read to their end. The last one ends the
+// reading, with its reason.
+func (r *Reader) giveUp(why error) {
+	r.mu.Lock()
+	r.stuck++
+	r.why = cmp.Or(r.why, why)
+	last, first := r.stuck == r.left, r.why
 	r.mu.Unlock()
 	if last {
-		r.cancel()
+		r.fail(first)
 	}
 }
 
 // resettle asks anew who leads, after a wait that grows while there is no progress.
 func (r *Reader) resettle() {
 	r.mu.Lock()
-	tries := 0
+	tries, topics := 0, map[string]bool{}
 	for _, p := range r.homeless {
 		tries = max(tries, p.tries)
+		topics[p.Partition.Topic] = true
 	}
 	r.mu.Unlock()
+	if len(topics) == 0 { // somebody knocked twice
+		return
+	}
 	if tries > 0 && !pause(r.ctx, min(firstBackoff<<min(tries-1, 10), lastBackoff)) {
 		return
 	}
 	asking, cancel := context.WithTimeout(r.ctx, askTimeout)
 	defer cancel()
-	latest, err := r.source.refresh(asking)
+	latest, err := r.source.metadata(asking, slices.Sorted(maps.Keys(topics)))
 	if err == nil {
 		r.settle(latest)
 		return

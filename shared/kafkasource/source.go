@@ -19,7 +19,6 @@ const keyMetadata = 3
 // Source reads one pipeline's topics. It is safe for concurrent use and meant to be kept between runs.
 type Source struct {
 	opts         Options
-	names        []string
 	client       *kgo.Client
 	decompressor kgo.Decompressor
 	connects     *connectHook
@@ -39,7 +38,7 @@ func New(o Options) (*Source, error) {
 	if err != nil {
 		return nil, configError(err)
 	}
-	s := &Source{opts: o, names: o.topics(), client: client, connects: connects}
+	s := &Source{opts: o, client: client, connects: connects}
 	// The client's decompressor is bounded by MaxDecompressBatchBytes; the one of kgo.DefaultDecompressor is not.
 	s.decompressor, _ = client.OptValue(kgo.WithDecompressor).(kgo.Decompressor)
 	if s.decompressor == nil {
@@ -52,11 +51,11 @@ func New(o Options) (*Source, error) {
 // Close closes the connections. Readers end with an error.
 func (s *Source) Close() { s.client.Close() }
 
-func (s *Source) isolation() (kgo.IsolationLevel, int8) {
+func (s *Source) isolation() int8 {
 	if s.opts.ReadUncommitted {
-		return kgo.ReadUncommitted(), isolationUncommitted
+		return isolationUncommitted
 	}
-	return kgo.ReadCommitted(), isolationCommitted
+	return isolationCommitted
 }
 
 // The isolation levels as they stand in ListOffsets and Fetch requests.
@@ -73,7 +72,8 @@ type view struct {
 
 type topicView struct {
 	id         [16]byte // zero from brokers before 2.8
-	err        error    // nil, or what Kafka answered in place of partitions
+	internal   bool
+	err        error // nil, or what Kafka answered in place of partitions
 	partitions map[int32]home
 }
 
@@ -91,11 +91,41 @@ func (t topicView) idText() string {
 	return base64.RawURLEncoding.EncodeToString(t.id[:])
 }
 
-// refresh asks for the metadata of the pipeline's topics. It creates none.
-func (s *Source) refresh(ctx context.Context) (view, error) {
+// TopicIDs returns the ids of the topics in one Metadata request. A topic that Kafka does not know, or that it does not
+// tell of now, is left out; the id is "" from a broker that tells none. Errors are those of Bounds.
+func (s *Source) TopicIDs(ctx context.Context, topics []string) (map[string]string, error) {
+	ids := make(map[string]string, len(topics))
+	if len(topics) == 0 {
+		return ids, nil
+	}
+	const doing = "asking for the ids of the topics"
+	s.connects.forgive()
+	asking, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	latest, err := s.metadata(asking, topics)
+	if err != nil {
+		return nil, s.explain(ctx, doing, err)
+	}
+	for _, name := range topics {
+		topic, ok := latest.topics[name]
+		switch {
+		case !ok:
+		case topic.err == nil || topic.id != [16]byte{}: // without a leader it has its id all the same
+			ids[name] = topic.idText()
+		default:
+			if fatal := s.refused(doing, topic.err); fatal != nil {
+				return nil, fatal
+			}
+		}
+	}
+	return ids, nil
+}
+
+// metadata asks for the metadata of the topics, of all there are where topics is nil. It creates none.
+func (s *Source) metadata(ctx context.Context, topics []string) (view, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	req.AllowAutoTopicCreation = false
-	for _, name := range s.names {
+	for _, name := range topics {
 		t := kmsg.NewMetadataRequestTopic()
 		t.Topic = kmsg.StringPtr(name)
 		req.Topics = append(req.Topics, t)
@@ -112,17 +142,23 @@ func (s *Source) refresh(ctx context.Context) (view, error) {
 		if t.Topic == nil {
 			continue
 		}
-		tv := topicView{id: t.TopicID, err: kerr.ErrorForCode(t.ErrorCode), partitions: make(map[int32]home, len(t.Partitions))}
+		tv := topicView{
+			id: t.TopicID, internal: t.IsInternal, err: kerr.ErrorForCode(t.ErrorCode), partitions: make(map[int32]home, len(t.Partitions)),
+		}
 		for _, p := range t.Partitions {
 			// An error beside a leader (a replica is down) does not matter to a reader.
 			tv.partitions[p.Partition] = home{leader: p.Leader, epoch: p.LeaderEpoch}
 		}
 		v.topics[*t.Topic] = tv
 	}
-	s.mu.Lock()
-	s.view = v
-	s.mu.Unlock()
 	return v, nil
+}
+
+// keep remembers the view for the next readers.
+func (s *Source) keep(v view) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.view = v
 }
 
 func (s *Source) lastView() view {

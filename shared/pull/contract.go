@@ -12,6 +12,9 @@ type Source interface {
 	// what comes later is the next run's. A partition without an answer is left out, never answered as empty; a topic
 	// that Kafka does not know is left out of Topics.
 	Bounds(ctx context.Context, query record.BoundsQuery) (record.Log, error)
+	// TopicIDs answers the ids of topics, as far as Kafka knows them now: a topic that it does not tell of is left out,
+	// and the id is "" from a broker that tells none.
+	TopicIDs(ctx context.Context, topics []string) (map[string]string, error)
 	// Open starts to read the ranges. Nothing outside of them is ever yielded. topicIDs are the ids of their topics, as
 	// Bounds told them when the ranges were planned: offsets of one incarnation are never used on another, so a topic
 	// that has another id is a Fatal topic-recreated. One that is "" or absent is not known and taken as it comes. The

@@ -88,7 +88,7 @@ func TestRun_Pattern_StartsAtATimestamp(t *testing.T) {
 		if err != nil || report.Written != 4 {
 			t.Errorf("wrote %d, %v, want the 4 that are not older", report.Written, err)
 		}
-		if asked := inject.Counts()[pulltest.EffectBounds]; asked != 3 { // twice to plan, once at the end
+		if asked := inject.Counts()[pulltest.EffectBounds]; asked != 2 {
 			t.Errorf("Kafka was asked %d times", asked)
 		}
 		inject = clean()

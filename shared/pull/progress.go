@@ -137,17 +137,6 @@ func (p *progress) committed(positions map[record.Partition]int64) {
 	}
 }
 
-// positions returns the next offset to read of every partition, as far as it is acknowledged.
-func (p *progress) positions() map[record.Partition]int64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	all := map[record.Partition]int64{}
-	for partition, l := range p.lines {
-		all[partition] = l.done
-	}
-	return all
-}
-
 // topicIDs returns the ids of the topics as they were planned with.
 func (p *progress) topicIDs() map[string]string {
 	ids := map[string]string{}

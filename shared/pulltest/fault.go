@@ -47,6 +47,8 @@ const (
 	EffectWrite  Effect = "write"
 	EffectBury   Effect = "bury"
 	EffectUpdate Effect = "update"
+	// EffectTopicIDs is the look at the topic ids before the last commit.
+	EffectTopicIDs Effect = "topic ids"
 )
 
 // Step is the nth effect of a kind, from 1.
@@ -182,6 +184,14 @@ func (s *faultySource) Bounds(ctx context.Context, query record.BoundsQuery) (lo
 		return err
 	})
 	return log, err
+}
+
+func (s *faultySource) TopicIDs(ctx context.Context, topics []string) (ids map[string]string, err error) {
+	err = s.do(ctx, EffectTopicIDs, func(ctx context.Context) error {
+		ids, err = s.inner.TopicIDs(ctx, topics)
+		return err
+	})
+	return ids, err
 }
 
 func (s *faultySource) Open(ctx context.Context, ranges []record.Range, topicIDs map[string]string) pull.Reader {

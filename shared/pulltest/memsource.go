@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/tidemark/tidemark/shared/fault"
@@ -18,9 +20,11 @@ import (
 // deterministic: readers take their partitions in turn and start no goroutine. It blocks on channels only, so that it
 // can be used inside a synctest bubble.
 type MemSource struct {
-	// Topics are what the pipeline reads, nil for all there are; Assign restricts a topic to some partitions.
-	Topics []string
-	Assign map[string][]int32
+	// Topics are what the pipeline reads, nil for all there are; Assign restricts a topic to some partitions. Pattern
+	// are the topics whose whole name it matches, without internal ones.
+	Topics  []string
+	Assign  map[string][]int32
+	Pattern *regexp.Regexp
 	// ReadUncommitted reads up to the high watermark and yields aborted records too.
 	ReadUncommitted bool
 	// MaxRecords is the size of a batch. Default 100.
@@ -34,6 +38,7 @@ type MemSource struct {
 
 type memTopic struct {
 	id         string
+	internal   bool
 	partitions map[int32]*memPartition
 }
 
@@ -66,6 +71,13 @@ func (s *MemSource) AddTopic(name string, partitions int32) {
 	for id := range partitions {
 		s.partition(name, id)
 	}
+}
+
+// AddInternal creates a topic of one partition that Kafka calls internal.
+func (s *MemSource) AddInternal(name string) {
+	s.AddTopic(name, 1)
+	defer s.change()()
+	s.topic(name).internal = true
 }
 
 // Recreate deletes the topic and creates it anew, under another id.
@@ -116,6 +128,20 @@ func (s *MemSource) Compact(topic string, partition int32, offsets ...int64) {
 	}
 }
 
+// CompactKeys removes the records that have a newer one of their key, as the log cleaner does.
+func (s *MemSource) CompactKeys(topic string, partition int32) {
+	defer s.change()()
+	p, newest := s.partition(topic, partition), map[string]int{}
+	for o, slot := range p.slots {
+		newest[string(slot.record.Key)] = o
+	}
+	for o, slot := range p.slots {
+		if newest[string(slot.record.Key)] != o {
+			p.slots[o] = memSlot{none: true, txn: slot.txn}
+		}
+	}
+}
+
 // Truncate removes everything from the offset on under the same topic id, as an unclean election does.
 func (s *MemSource) Truncate(topic string, partition int32, end int64) {
 	defer s.change()()
@@ -161,6 +187,22 @@ func (s *MemSource) Bounds(ctx context.Context, query record.BoundsQuery) (recor
 		log.Topics[name] = record.TopicLog{ID: topic.id, Partitions: s.bounds(name, topic, query), Count: int32(len(topic.partitions))}
 	}
 	return log, nil
+}
+
+// TopicIDs implements pull.Source.
+func (s *MemSource) TopicIDs(ctx context.Context, topics []string) (map[string]string, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fault.Transientf("asking for topic ids: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ids := map[string]string{}
+	for _, name := range topics {
+		if topic, ok := s.topics[name]; ok {
+			ids[name] = topic.id
+		}
+	}
+	return ids, nil
 }
 
 // Open implements pull.Source.
@@ -224,7 +266,14 @@ func (s *MemSource) subscribed() []string {
 	if s.Assign != nil {
 		return slices.Sorted(maps.Keys(s.Assign))
 	}
-	return slices.Sorted(maps.Keys(s.topics))
+	names := slices.Sorted(maps.Keys(s.topics))
+	if s.Pattern == nil {
+		return names
+	}
+	whole := regexp.MustCompile(`\A(?:` + s.Pattern.String() + `)\z`)
+	return slices.DeleteFunc(names, func(name string) bool {
+		return s.topics[name].internal || strings.HasPrefix(name, "__") || !whole.MatchString(name)
+	})
 }
 
 func (s *MemSource) bounds(name string, topic *memTopic, query record.BoundsQuery) map[int32]record.Bounds {

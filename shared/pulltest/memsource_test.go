@@ -15,7 +15,7 @@ func TestConformance_SourceInMemory(t *testing.T) {
 		mem.MaxRecords = 7
 		return pulltest.SourceHarness{
 			Open: func(_ *testing.T, c pulltest.SourceConfig) pull.Source {
-				mem.Topics, mem.Assign, mem.ReadUncommitted = c.Topics, c.Assign, c.ReadUncommitted
+				mem.Topics, mem.Assign, mem.Pattern, mem.ReadUncommitted = c.Topics, c.Assign, c.Pattern, c.ReadUncommitted
 				return mem
 			},
 			CreateTopic: func(_ *testing.T, topic string, partitions int32) { mem.AddTopic(topic, partitions) },
@@ -28,7 +28,10 @@ func TestConformance_SourceInMemory(t *testing.T) {
 			DeleteRecords: func(_ *testing.T, topic string, partition int32, before int64) {
 				mem.DeleteRecords(topic, partition, before)
 			},
-			Recreate: func(_ *testing.T, topic string, partitions int32) { mem.Recreate(topic, partitions) },
+			Recreate:        func(_ *testing.T, topic string, partitions int32) { mem.Recreate(topic, partitions) },
+			CreateInternal:  func(_ *testing.T, topic string) { mem.AddInternal(topic) },
+			CreateCompacted: func(_ *testing.T, topic string) { mem.AddTopic(topic, 1) },
+			Compact:         func(_ *testing.T, topic string) { mem.CompactKeys(topic, 0) },
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +23,7 @@ import (
 type SourceConfig struct {
 	Topics          []string
 	Assign          map[string][]int32
+	Pattern         *regexp.Regexp
 	ReadUncommitted bool
 }
 
@@ -38,6 +40,33 @@ type SourceHarness struct {
 	DeleteRecords func(t *testing.T, topic string, partition int32, before int64)
 	// Recreate deletes a topic and creates it under the same name.
 	Recreate func(t *testing.T, topic string, partitions int32)
+	// CreateInternal creates a topic that Kafka calls internal, under an innocent name.
+	CreateInternal func(t *testing.T, topic string)
+	// CreateCompacted creates a topic of one partition from which records are removed that have a newer one of their key,
+	// except in its last batch. Compact asks for that; it may happen within a minute.
+	CreateCompacted func(t *testing.T, topic string)
+	Compact         func(t *testing.T, topic string)
+	// WithoutTopicIDs says that this Kafka is older than 2.8.
+	WithoutTopicIDs bool
+}
+
+// has tells whether the harness can do what a test needs.
+func (h SourceHarness) has(need string) bool {
+	switch need {
+	case "Transact":
+		return h.Transact != nil
+	case "DeleteRecords":
+		return h.DeleteRecords != nil
+	case "Recreate":
+		return h.Recreate != nil
+	case "CreateInternal":
+		return h.CreateInternal != nil
+	case "Compact":
+		return h.CreateCompacted != nil && h.Compact != nil
+	case "topic ids":
+		return !h.WithoutTopicIDs
+	}
+	return false
 }
 
 // TestSource checks that a Source keeps the contract of package pull. open makes a harness for each test; topics get
@@ -61,8 +90,17 @@ func TestSource(t *testing.T, open func(t *testing.T) SourceHarness) {
 		{"Bounds_OpenTransactionHoldsTheEnd", []string{"Transact"}, openTransaction},
 		{"Bounds_TimestampIsNeverAboveTheEnd", []string{"Transact"}, timestampInTransaction},
 		{"Bounds_DeletedRecordsMoveTheStart", []string{"DeleteRecords"}, deletedStart},
-		{"Bounds_RecreatedTopicHasAnotherID", []string{"Recreate"}, recreatedID},
+		{"Bounds_UncommittedGoToTheHighWatermark", []string{"Transact"}, uncommittedBounds},
+		{"Bounds_RecreatedTopicHasAnotherID", []string{"Recreate", "topic ids"}, recreatedID},
 		{"Bounds_EndedContextIsTransient", nil, cancelledBounds},
+		{"Pattern_MatchesWholeNames", nil, patternMatches},
+		{"Pattern_LeavesUnderscoredTopicsOut", nil, patternUnderscored},
+		{"Pattern_LeavesInternalTopicsOut", []string{"CreateInternal"}, patternInternal},
+		{"Pattern_SeesNewTopicsAndForgetsGoneOnes", nil, patternChanges},
+		{"Pattern_Reads", nil, patternReads},
+		{"TopicIDs_AreThoseOfBounds", nil, topicIDsAsBounds},
+		{"TopicIDs_RecreatedTopicHasAnother", []string{"Recreate", "topic ids"}, topicIDsRecreated},
+		{"TopicIDs_EndedContextIsTransient", nil, cancelledTopicIDs},
 		{"Read_YieldsWhatWasProduced", nil, readAll},
 		{"Read_NullIsNotEmpty", nil, nullAndEmpty},
 		{"Read_NothingOutsideTheWindow", nil, windowOnly},
@@ -73,10 +111,12 @@ func TestSource(t *testing.T, open func(t *testing.T) SourceHarness) {
 		{"Read_InterleavedTransactions", []string{"Transact"}, interleaved},
 		{"Read_WindowOfNoRecordsReachesItsEnd", []string{"Transact"}, controlOnly},
 		{"Read_UncommittedYieldsAborted", []string{"Transact"}, uncommitted},
+		{"Read_CommittedEndsBeforeAnOpenTransaction", []string{"Transact"}, committedBeforeOpen},
+		{"Read_CompactedAwayMovesThePosition", []string{"Compact"}, compacted},
 		{"Read_BelowTheLogStartIsFatal", []string{"DeleteRecords"}, belowStart},
 		{"Read_BeyondTheLogEndIsFatal", nil, beyondEnd},
-		{"Read_RecreatedTopicIsFatal", []string{"Recreate"}, recreatedRead},
-		{"Read_AnotherTopicThanPlannedIsFatal", []string{"Recreate"}, anotherThanPlanned},
+		{"Read_RecreatedTopicIsFatal", []string{"Recreate", "topic ids"}, recreatedRead},
+		{"Read_AnotherTopicThanPlannedIsFatal", []string{"Recreate", "topic ids"}, anotherThanPlanned},
 		{"Read_EndNotReachedIsNeverEOF", nil, endNotReached},
 		{"Read_EndedContextIsTransient", nil, cancelledRead},
 		{"Close_EndsNextAndMayBeRepeated", nil, closeReader},
@@ -85,7 +125,7 @@ func TestSource(t *testing.T, open func(t *testing.T) SourceHarness) {
 			t.Parallel()
 			h := open(t)
 			for _, need := range test.needs {
-				if missing := map[string]bool{"Transact": h.Transact == nil, "DeleteRecords": h.DeleteRecords == nil, "Recreate": h.Recreate == nil}[need]; missing {
+				if !h.has(need) {
 					t.Skipf("this harness has no %s", need)
 				}
 			}
@@ -245,6 +285,20 @@ func deletedStart(t *testing.T, k sourceTest) {
 		b := k.bounds(t, src, record.BoundsQuery{})
 		return b.Start == 3 && b.End == 5
 	})
+}
+
+func uncommittedBounds(t *testing.T, k sourceTest) {
+	k.CreateTopic(t, k.topic, 1)
+	k.Produce(t, k.topic, 0, numbered(2)...)
+	defer k.Transact(t, k.topic, 0, numbered(3)...)(true)
+	src := k.Open(t, SourceConfig{Topics: []string{k.topic}, ReadUncommitted: true})
+	k.awaitEnd(t, src, 5)
+	for _, position := range []int64{1, 2, 5} {
+		b := k.bounds(t, src, record.BoundsQuery{Positions: map[record.Partition]int64{k.at(0): position}})
+		if b.End != 5 || b.HighWatermark != 5 {
+			t.Errorf("bounds at %d are %+v", position, b)
+		}
+	}
 }
 
 func recreatedID(t *testing.T, k sourceTest) {
@@ -415,6 +469,77 @@ func uncommitted(t *testing.T, k sourceTest) {
 	k.awaitEnd(t, src, 5)
 	want := slices.Concat(placed(k.at(0), 0, recs[:2]...), placed(k.at(0), 3, recs[2:]...))
 	wantRecords(t, want, mustReadSource(t, src, k.rng(0, 5))[k.at(0)])
+	wantRecords(t, nil, mustReadSource(t, src, k.rng(2, 3))[k.at(0)]) // the marker
+	wantRecords(t, placed(k.at(0), 1, recs[1]), mustReadSource(t, src, k.rng(1, 3))[k.at(0)])
+}
+
+func committedBeforeOpen(t *testing.T, k sourceTest) {
+	k.CreateTopic(t, k.topic, 1)
+	recs := numbered(5)
+	k.Produce(t, k.topic, 0, recs[:2]...)          // 0, 1
+	end := k.Transact(t, k.topic, 0, recs[2:4]...) // 2, 3, marker 5
+	k.Produce(t, k.topic, 0, recs[4])              // 4
+	src := k.Open(t, SourceConfig{Topics: []string{k.topic}})
+	k.awaitEnd(t, src, 2)
+	wantRecords(t, placed(k.at(0), 0, recs[:2]...), mustReadSource(t, src, k.rng(0, 2))[k.at(0)])
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r := src.Open(ctx, []record.Range{k.rng(2, 5)}, nil)
+	defer r.Close()
+	waiting, stop := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer stop()
+	if batch, err := r.Next(waiting); err == nil || errors.Is(err, io.EOF) {
+		t.Errorf("while the transaction is open, Next returns %+v, %v", batch, err)
+	}
+	end(true)
+	k.awaitEnd(t, src, 6)
+	wantRecords(t, placed(k.at(0), 2, recs[2:]...), mustReadSource(t, src, k.rng(2, 5))[k.at(0)])
+}
+
+// compacted reads windows that begin, end and lie in what was compacted away.
+func compacted(t *testing.T, k sourceTest) {
+	k.CreateCompacted(t, k.topic)
+	const n = 40
+	recs := numbered(n)
+	for i := range recs {
+		recs[i].Key = fmt.Appendf(nil, "k%d", i%3)
+		recs[i].Timestamp = time.Now().Add(time.Duration(i-n) * time.Second).UnixMilli() // each batch rolls a short segment
+	}
+	recs[0].Key = []byte("first") // keeps the log start where it is
+	for i := range n / 4 {
+		k.Produce(t, k.topic, 0, recs[4*i:4*i+4]...)
+	}
+	src := k.Open(t, SourceConfig{Topics: []string{k.topic}})
+	k.awaitEnd(t, src, n)
+	want := placed(k.at(0), 0, recs...)
+	var got []record.Record
+	k.Compact(t, k.topic)
+	awaitFor(t, "the compaction", time.Minute, func() bool {
+		got = mustReadSource(t, src, k.rng(0, n))[k.at(0)]
+		return len(got) <= n/2
+	})
+	if !subset(got, want) || len(got) == 0 || got[0].Offset != 0 || got[len(got)-1].Offset != n-1 {
+		t.Errorf("after the compaction these are read: %v", got)
+	}
+	for from := int64(0); from < n; from += 3 {
+		for to := from + 1; to <= n; to += 7 {
+			part := mustReadSource(t, src, k.rng(from, to))[k.at(0)]
+			if !subset(part, want[from:to]) {
+				t.Errorf("[%d, %d) yields %v", from, to, part)
+			}
+		}
+	}
+}
+
+// subset tells whether all records are of the list, as they stand there.
+func subset(recs, of []record.Record) bool {
+	for _, rec := range recs {
+		i := rec.Offset - of[0].Offset
+		if i < 0 || i >= int64(len(of)) || !gocmp.Equal(rec, of[i], gocmp.Comparer(sameBytes)) {
+			return false
+		}
+	}
+	return true
 }
 
 func belowStart(t *testing.T, k sourceTest) {
@@ -548,7 +673,7 @@ func (k sourceTest) topicIDs(t *testing.T, src pull.Source) map[string]string {
 	t.Helper()
 	id := mustBounds(t, src, record.BoundsQuery{}).Topics[k.topic].ID
 	if id == "" {
-		t.Skip("this Kafka tells no topic ids")
+		t.Fatalf("topic %s has no id", k.topic)
 	}
 	return map[string]string{k.topic: id}
 }
@@ -589,7 +714,12 @@ func (k sourceTest) awaitEnd(t *testing.T, src pull.Source, end int64) {
 
 func await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	awaitFor(t, what, 15*time.Second, ok)
+}
+
+func awaitFor(t *testing.T, what string, patience time.Duration, ok func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

@@ -23,7 +23,7 @@ var (
 	mongod    = part{start: realpart.Mongod}
 	firestore = part{start: realpart.FirestoreEmulator}
 	kafka     = part{start: func(ctx context.Context, opts realpart.Options) (*realpart.Process, error) {
-		broker, err := realpart.Kafka(ctx, realpart.KafkaOptions{Options: opts})
+		broker, err := realpart.Kafka(ctx, realpart.KafkaOptions{Options: opts, Properties: map[string]string{"log.cleaner.backoff.ms": "200"}})
 		if err != nil {
 			return nil, err
 		}
