@@ -6,7 +6,7 @@ N ?= 300000
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: ## Run the main job here: Kafka to MongoDB, killed in the middle, resumed. N=records, SERVE=1 stays up
@@ -38,6 +38,10 @@ fuzz: ## Fuzz every decoder, FUZZTIME each (20s)
 .PHONY: bench
 bench: ## Move N=1000000 records from Apache Kafka into a real mongod, beside the ceiling, in PAIRS=5 pairs
 	go run ./local/bench -n $(if $(filter command line environment,$(origin N)),$(N),1000000) -pairs $(or $(PAIRS),5)
+
+.PHONY: e2e
+e2e: ## The main job on Apache Kafka, MongoDB and the Firestore emulator, killed, thrown away and refused. PART=kill for one
+	go run ./local/e2e $(if $(PART),-part $(PART))
 
 .PHONY: emulator
 emulator: ## Serve the functions here and call them by schedule: CONFIG=pipeline.yaml PORT=8080 SCHEDULE='* * * * *'

@@ -234,7 +234,7 @@ func readModule(t *testing.T) *module {
 	for _, collect := range calls { // when every constant is known
 		collect()
 	}
-	for _, target := range regexp.MustCompile(`(?m)^([a-z-]+):`).FindAllStringSubmatch(read(t, "Makefile"), -1) {
+	for _, target := range regexp.MustCompile(`(?m)^([a-z0-9-]+):`).FindAllStringSubmatch(read(t, "Makefile"), -1) {
 		m.targets[target[1]] = true
 	}
 	var document map[string]any
@@ -371,7 +371,7 @@ func literal(e ast.Expr) (string, bool) {
 var (
 	inlineCode = regexp.MustCompile("`([^`]+)`")
 	link       = regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	makeCall   = regexp.MustCompile(`^(?:\w+=\S+ )*make ([a-z-]+)`)
+	makeCall   = regexp.MustCompile(`^(?:\w+=\S+ )*make ([a-z0-9-]+)`)
 	testName   = regexp.MustCompile(`^(Test|Fuzz|Benchmark)[A-Z]\w*$`)
 	filePath   = regexp.MustCompile(`^(shared|functions|local|docs|testdata)/[\w./*-]*$`)
 	dotted     = regexp.MustCompile(`^[a-zA-Z]+(\.[A-Za-z]\w*){1,2}$`)

@@ -218,8 +218,10 @@ func settings(cfg config.Config) pull.Settings {
 		ResumeAfterLoss: cfg.Source.OnDataLoss == "resume",
 		MaxRecords:      cfg.Run.Limits.Records, MaxBytes: cfg.Run.Limits.Bytes, MinPerPartition: cfg.Run.Limits.MinPerPartition,
 		// A record is held as it came and as a document, and the garbage of the last ones beside it.
-		InFlight:     cfg.Run.Limits.Memory / 8,
-		ChunkRecords: cfg.Sink.Batch.Records, ChunkBytes: cfg.Sink.Batch.Bytes, Writers: cfg.Sink.Writers,
+		InFlight: cfg.Run.Limits.Memory / 8,
+		// Each writer has its chunk as documents, as a command and as what the driver makes of that, and as garbage of the
+		// last one: four writers of a sixty-fourth are a quarter.
+		ChunkRecords: cfg.Sink.Batch.Records, ChunkBytes: min(cfg.Sink.Batch.Bytes, cfg.Run.Limits.Memory/64), Writers: cfg.Sink.Writers,
 		LeaseLength: cfg.Checkpoint.Lease, Heartbeat: cfg.Checkpoint.Heartbeat,
 		CommitEvery: pull.DefaultCommitEvery, Reserve: pull.ReserveOf(cfg.Run.Deadline), Patience: pull.DefaultPatience,
 		StopAtReject: cfg.DeadLetters.OnReject == "stop", MaxRejectRatio: cfg.DeadLetters.MaxRatio, RejectWindow: cfg.DeadLetters.Window,

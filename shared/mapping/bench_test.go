@@ -12,15 +12,23 @@ const order = `{"id":"ord-000000123456","customer":9007199254740993,"createdAt":
 	`"address":{"street":"Hauptstraße 12","city":"Zürich","zip":"8001","country":"CH"},"total":297.80,"currency":"CHF","express":false,"note":null}`
 
 func BenchmarkValue(b *testing.B) {
+	asBSON, err := mustNew(b, Options{}).Value(nil, []byte(order))
+	if err != nil {
+		b.Fatal(err)
+	}
 	for _, bench := range []struct {
 		name    string
 		options Options
+		value   []byte
 	}{
-		{"plain", Options{}},
-		{"declared", Options{Dates: []string{"createdAt"}, Decimals: []string{"lines.price", "total"}}},
+		{"plain", Options{}, []byte(order)},
+		{"declared", Options{Dates: []string{"createdAt"}, Decimals: []string{"lines.price", "total"}}, []byte(order)},
+		{"extjson", Options{Format: ExtJSON}, []byte(order)},
+		{"bson", Options{Format: BSON}, asBSON},
+		{"bson-declared", Options{Format: BSON, Dates: []string{"createdAt"}}, asBSON},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
-			m, value := mustNew(b, bench.options), []byte(order)
+			m, value := mustNew(b, bench.options), bench.value
 			var dst []byte
 			b.SetBytes(int64(len(value)))
 			b.ReportAllocs()
@@ -35,14 +43,22 @@ func BenchmarkValue(b *testing.B) {
 }
 
 func BenchmarkConvert(b *testing.B) {
-	for _, bench := range []struct{ name, value string }{
-		{"coordinates", order},
-		{"own-id-first", `{"_id":"ord-000000123456",` + order[1:]},
-		{"own-id-last", order[:len(order)-1] + `,"_id":"ord-000000123456"}`},
+	for _, bench := range []struct {
+		name, value string
+		options     Options
+	}{
+		{"coordinates", order, Options{}},
+		{"own-id-first", `{"_id":"ord-000000123456",` + order[1:], Options{}},
+		{"own-id-last", order[:len(order)-1] + `,"_id":"ord-000000123456"}`, Options{}},
+		{"metadata", order, Options{Metadata: "kafka"}},
+		{"upsert-key", order, Options{Mode: record.Upsert}},
+		{"upsert-fields", order, Options{Mode: record.Upsert, ID: ID{From: FromFields, Fields: []string{"id", "address.zip"}}}},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
-			m := mustNew(b, Options{})
-			rec := record.Record{Partition: record.Partition{Topic: "orders", ID: 3}, Offset: 123456789, Value: []byte(bench.value)}
+			m := mustNew(b, bench.options)
+			rec := record.Record{
+				Partition: record.Partition{Topic: "orders", ID: 3}, Offset: 123456789, Key: []byte("ord-000000123456"), Value: []byte(bench.value),
+			}
 			b.SetBytes(int64(len(rec.Value)))
 			b.ReportAllocs()
 			for b.Loop() {

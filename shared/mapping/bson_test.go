@@ -54,6 +54,7 @@ func TestValue_BSON_RefusesWhatIsNotValid(t *testing.T) {
 		{"binary too long", rawDoc("\x05a\x00\x03\x00\x00\x00\x00xx"), "malformed-bson"},
 		{"binary of length -1", rawDoc("\x05a\x00\xff\xff\xff\xff\x00xx"), "malformed-bson"},
 		{"old binary", rawDoc("\x05a\x00\x06\x00\x00\x00\x02\x03\x00\x00\x00xx"), "malformed-bson"},
+		{"old binary with too little", rawDoc("\x05a\x00\x06\x00\x00\x00\x02\x01\x00\x00\x00xx"), "malformed-bson"},
 		{"old binary without length", rawDoc("\x05a\x00\x02\x00\x00\x00\x02xx"), "malformed-bson"},
 		{"pointer", rawDoc("\x0ca\x00\x02\x00\x00\x00x\x00" + strings.Repeat("x", 11)), "malformed-bson"},
 		{"document too long", rawDoc("\x03a\x00\x07\x00\x00\x00\x00"), "malformed-bson"},
@@ -71,6 +72,21 @@ func TestValue_BSON_RefusesWhatIsNotValid(t *testing.T) {
 			checkValue(t, m, []byte(c.value), nil, c.class)
 		})
 	}
+}
+
+// TestValue_BSON_CodeWithScope_CountsAsLevel holds the promise for a type that nests in two steps.
+func TestValue_BSON_CodeWithScope_CountsAsLevel(t *testing.T) {
+	t.Parallel()
+	m := mustNew(t, Options{Format: BSON})
+	nest := func(n int) []byte {
+		doc := rawDoc("\x0fc\x00\x0e\x00\x00\x00\x01\x00\x00\x00\x00" + rawDoc())
+		for range n {
+			doc = rawDoc("\x03a\x00" + doc)
+		}
+		return []byte(doc)
+	}
+	checkValue(t, m, nest(maxLevels-3), nest(maxLevels-3), "")
+	checkValue(t, m, nest(maxLevels-2), nil, "too-deep")
 }
 
 func TestValue_BSON_KeepsWhatIsValid(t *testing.T) {

@@ -43,6 +43,20 @@ type names struct {
 	// length is none. found are the numbers of the value's own fields of these names, none where it has none.
 	ours  [ourNames]ourName
 	found [ourNames]int
+	// seen has the bits of the tags of an object's few fields, one a level: most names are told to be new by it alone.
+	// oursSeen has those of ours.
+	seen     [levelSlots]uint64
+	oursSeen uint64
+}
+
+// levelSlots is a power of two that no level of an object reaches.
+const levelSlots = 256
+
+// tagBit returns one of 64 bits that stands for a tag (Knuth, The Art of Computer Programming, section 6.4:
+// multiplicative hashing).
+func tagBit(tag uint64) uint64 {
+	const golden = 0x9e3779b97f4a7c15
+	return 1 << (tag * golden >> 58)
 }
 
 type ourName struct {
@@ -57,7 +71,9 @@ func newNames(seed maphash.Seed, o Options) names {
 		n.ours[i] = ourName{text: text, length: len(text), tag: tagOf([]byte(text), 0, len(text))}
 		if text == "" {
 			n.ours[i].length = none
+			continue
 		}
+		n.oursSeen |= tagBit(n.ours[i].tag)
 	}
 	return n
 }
@@ -79,19 +95,23 @@ func (n *names) note(dst []byte, first, start, level int) bool {
 
 // enter is note for a name whose length and tag are known already.
 func (n *names) enter(dst []byte, first, level, start, length int, tag uint64) bool {
-	number := len(n.fields) - first
-	var original int
-	if number < fewFields {
-		original = scan(dst, n.fields[first:], start, length, tag)
-	} else {
+	number, original := len(n.fields)-first, none
+	switch bit := tagBit(tag); {
+	case number >= fewFields:
 		original = n.lookup(dst, first, level, &field{start: start, name: length, tag: tag})
+	case number == 0:
+		n.seen[level&(levelSlots-1)] = bit
+	case n.seen[level&(levelSlots-1)]&bit == 0:
+		n.seen[level&(levelSlots-1)] |= bit
+	default:
+		original = scan(dst, n.fields[first:], start, length, tag)
 	}
 	if original != none {
 		n.fields[first+original].latest = number
 		n.fields = append(n.fields, field{start: start, name: length, tag: tag, latest: repeat})
 		return false
 	}
-	if level == 1 {
+	if level == 1 && n.oursSeen&tagBit(tag) != 0 {
 		n.noteOurs(dst, number, start, length, tag)
 	}
 	n.fields = append(n.fields, field{start: start, name: length, tag: tag})

@@ -9,9 +9,7 @@ import (
 
 // number reads a number into the type that its form asks for.
 func (p *parser) number(typeAt int) error {
-	if n, ok := p.smallInteger(); ok {
-		p.dst[typeAt] = byte(bsoncore.TypeInt32)
-		p.dst = bsoncore.AppendInt32(p.dst, n)
+	if p.shortNumber(typeAt) {
 		return nil
 	}
 	at := p.pos
@@ -20,22 +18,15 @@ func (p *parser) number(typeAt int) error {
 		return err
 	}
 	if !integer {
-		f, ok := parseDouble(literal)
-		if !ok {
+		f, err := strconv.ParseFloat(string(literal), 64)
+		if err != nil {
 			return p.fail("number-out-of-range", at, "the number is beyond the range of a double")
 		}
-		p.dst[typeAt] = byte(bsoncore.TypeDouble)
-		p.dst = bsoncore.AppendDouble(p.dst, f)
+		p.setDouble(typeAt, f)
 		return nil
 	}
-	if v, ok := parseInteger(literal); ok {
-		if v >= math.MinInt32 && v <= math.MaxInt32 {
-			p.dst[typeAt] = byte(bsoncore.TypeInt32)
-			p.dst = bsoncore.AppendInt32(p.dst, int32(v))
-			return nil
-		}
-		p.dst[typeAt] = byte(bsoncore.TypeInt64)
-		p.dst = bsoncore.AppendInt64(p.dst, v)
+	if n, ok := parseInteger(literal); ok {
+		p.setInteger(typeAt, n)
 		return nil
 	}
 	high, low, _, exact := parseDecimal(literal)
@@ -47,24 +38,62 @@ func (p *parser) number(typeAt int) error {
 	return nil
 }
 
-// smallInteger reads an integer literal of up to nine digits that has no sign and no leading zero. false is no answer:
-// nothing is read then.
-func (p *parser) smallInteger() (int32, bool) {
-	n, src := int32(0), p.src[p.pos:]
-	for i, c := range src {
-		if !isDigit(c) {
-			if i == 0 || c == '.' || c|0x20 == 'e' || src[0] == '0' && i > 1 {
-				return 0, false
-			}
-			p.pos += i
-			return n, true
-		}
-		if i == 9 {
-			return 0, false
-		}
-		n = n*10 + int32(c-'0')
+func (p *parser) setDouble(typeAt int, f float64) {
+	p.dst[typeAt] = byte(bsoncore.TypeDouble)
+	p.dst = bsoncore.AppendDouble(p.dst, f)
+}
+
+// setInteger appends an int32, or an int64 where it does not fit.
+func (p *parser) setInteger(typeAt int, n int64) {
+	if n >= math.MinInt32 && n <= math.MaxInt32 {
+		p.dst[typeAt] = byte(bsoncore.TypeInt32)
+		p.dst = bsoncore.AppendInt32(p.dst, int32(n))
+		return
 	}
-	return 0, false
+	p.dst[typeAt] = byte(bsoncore.TypeInt64)
+	p.dst = bsoncore.AppendInt64(p.dst, n)
+}
+
+// shortNumber reads a number such as 19.90 or -12: up to 15 digits, and no exponent. Both the digits as an integer and
+// the power of ten are exact doubles, so one division rounds correctly (Clinger, How to Read Floating Point Numbers
+// Accurately, 1990). false is no answer: nothing is read then.
+func (p *parser) shortNumber(typeAt int) bool {
+	const exactDigits = 15
+	text := p.src[p.pos:]
+	text = text[:min(len(text), exactDigits+len("-.,"))]
+	first := 0
+	if text[0] == '-' {
+		first = 1
+	}
+	n, end, point := int64(0), first, none
+	for ; end < len(text); end++ {
+		digit := text[end] - '0'
+		if digit <= 9 {
+			n = n*10 + int64(digit)
+			continue
+		}
+		if text[end] != '.' || point != none {
+			break
+		}
+		point = end
+	}
+	whole := end
+	if point != none {
+		whole = point
+	}
+	switch {
+	case whole == first, point == end-1, text[first] == '0' && whole > first+1:
+		return false // no JSON
+	case end-first > exactDigits, end == len(text), text[end]|0x20 == 'e', text[end] == '.':
+		return false // longer than this
+	}
+	p.pos += end
+	if point == none {
+		p.setInteger(typeAt, n*int64(1-2*first))
+		return true
+	}
+	p.setDouble(typeAt, float64(n)/powersOfTen[end-point-1]*float64(1-2*first))
+	return true
 }
 
 // literal passes one number in JSON's grammar and says whether it is an integer literal: without point and exponent.
@@ -139,46 +168,6 @@ func parseInteger(literal []byte) (int64, bool) {
 	return 0, false
 }
 
-// parseDouble returns the double nearest to a literal, false where it would be infinite.
-func parseDouble(literal []byte) (float64, bool) {
-	if f, ok := parseShortDouble(literal); ok {
-		return f, true
-	}
-	f, err := strconv.ParseFloat(string(literal), 64)
-	return f, err == nil
-}
-
-// parseShortDouble returns literals such as 19.90, with at most 15 digits and no exponent: both the digits as an integer
-// and the power of ten are exact doubles, so one division rounds correctly (Clinger, How to Read Floating Point Numbers
-// Accurately, 1990).
-func parseShortDouble(literal []byte) (float64, bool) {
-	const exactDigits = 15
-	if len(literal) > exactDigits+len("-.") {
-		return 0, false
-	}
-	var digits, scale int
-	var n int64
-	for i, c := range literal {
-		switch {
-		case isDigit(c):
-			n = n*10 + int64(c-'0')
-			digits++
-		case c == '.':
-			scale = len(literal) - i - 1
-		case c != '-':
-			return 0, false
-		}
-	}
-	if digits > exactDigits {
-		return 0, false
-	}
-	f := float64(n) / powersOfTen[scale]
-	if literal[0] == '-' {
-		f = -f
-	}
-	return f, true
-}
-
 //nolint:gochecknoglobals // a table that nothing changes
 var powersOfTen = [...]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15}
 
@@ -215,5 +204,6 @@ func parseAnyDouble(text []byte) (float64, bool) {
 	if _, _, err := p.literal(); err != nil || p.pos < len(text) {
 		return 0, false
 	}
-	return parseDouble(text)
+	f, err := strconv.ParseFloat(string(text), 64)
+	return f, err == nil
 }

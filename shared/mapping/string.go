@@ -9,42 +9,40 @@ import (
 
 // str reads a string in quotes and appends its text to dst. Most are plain ASCII; plain says that this one was, and so
 // that it holds no U+0000. Most are short as well: they are copied in the words in which they are looked at, which may
-// write up to eight bytes of dst's free capacity behind the text.
+// write up to a word into dst's free capacity behind the text.
 func (p *parser) str() (plain bool, err error) {
-	const short = 4
+	const short = 24
 	p.pos++
-	src, dst := p.src[p.pos:], p.dst
-	for range short {
-		n := len(dst)
-		if len(src) < 8 || cap(dst)-n < 8 {
-			break
+	n := len(p.dst)
+	if len(p.src)-p.pos >= short && cap(p.dst)-n >= short {
+		src, dst := (*[short]byte)(p.src[p.pos:]), (*[short]byte)(p.dst[n:n+short])
+		for i := 0; i < short; i += 8 {
+			w := binary.LittleEndian.Uint64(src[i:])
+			binary.LittleEndian.PutUint64(dst[i:], w)
+			if found := notPlain(w); found != 0 {
+				end := i + firstByte(found)
+				p.dst = p.dst[:n+end]
+				p.pos += end
+				if src[end] == '"' {
+					p.pos++
+					return true, nil
+				}
+				return false, p.anyStr()
+			}
 		}
-		w := binary.LittleEndian.Uint64(src)
-		dst = dst[:n+8]
-		binary.LittleEndian.PutUint64(dst[n:], w)
-		if found := notPlain(w); found != 0 {
-			k := bits.TrailingZeros64(found) / 8
-			p.dst = dst[:n+k]
-			p.pos = len(p.src) - len(src) + k
-			return p.endStr()
-		}
-		src = src[8:]
 	}
-	p.pos = len(p.src) - len(src)
 	end := skipPlain(p.src, p.pos)
-	p.dst = append(dst, p.src[p.pos:end]...)
+	p.dst = append(p.dst, p.src[p.pos:end]...)
 	p.pos = end
-	return p.endStr()
-}
-
-// endStr reads the end of a string whose text was plain up to here, or the rest of one that is not.
-func (p *parser) endStr() (plain bool, err error) {
 	if p.peek() == '"' {
 		p.pos++
 		return true, nil
 	}
 	return false, p.anyStr()
 }
+
+// firstByte returns the number of the first byte that notPlain marks.
+func firstByte(found uint64) int { return int(uint(bits.TrailingZeros64(found)) >> 3) }
 
 // anyStr reads the rest of any string.
 func (p *parser) anyStr() error {
@@ -114,7 +112,7 @@ func notPlain(w uint64) uint64 {
 func skipPlain(src []byte, i int) int {
 	for ; i+8 <= len(src); i += 8 {
 		if found := notPlain(binary.LittleEndian.Uint64(src[i:])); found != 0 {
-			return i + bits.TrailingZeros64(found)/8
+			return i + firstByte(found)
 		}
 	}
 	for ; i < len(src); i++ {

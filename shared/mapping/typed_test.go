@@ -113,28 +113,30 @@ func TestValue_Numbers_KeepTheirValueOrAreRefused(t *testing.T) {
 	})
 }
 
-// TestParseShortDouble_AgreesWithStrconv tries the quick way for doubles on what it takes.
-func TestParseShortDouble_AgreesWithStrconv(t *testing.T) {
+// TestValue_ShortNumbers_AgreeWithStrconv tries what the quick way for numbers takes, and what is just beyond it.
+func TestValue_ShortNumbers_AgreeWithStrconv(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
-	taken := 0
+	m := mustNew(t, Options{})
 	for range 20_000 {
-		text := strconv.FormatInt(random.Int64N(1<<random.IntN(51)+1), 10)
-		text += "." + fmt.Sprintf("%0*d", 1+random.IntN(4), random.IntN(10))
+		text := strconv.FormatInt(random.Int64N(1<<random.IntN(55)+1), 10)
+		if random.IntN(3) > 0 {
+			text += "." + fmt.Sprintf("%0*d", 1+random.IntN(4), random.IntN(10))
+		}
 		if random.IntN(2) == 0 {
 			text = "-" + text
 		}
-		got, ok := parseShortDouble([]byte(text))
-		if !ok {
-			continue
+		got, err := convertField(t, m, text)
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
 		}
-		taken++
-		if want, _ := strconv.ParseFloat(text, 64); math.Float64bits(got) != math.Float64bits(want) {
+		want, _ := strconv.ParseFloat(text, 64)
+		if f, isDouble := got.DoubleOK(); isDouble != strings.Contains(text, ".") || isDouble && math.Float64bits(f) != math.Float64bits(want) {
 			t.Fatalf("%s: %v, want %v", text, got, want)
 		}
-	}
-	if taken < 10_000 {
-		t.Errorf("only %d numbers took the quick way", taken)
+		if n, isInteger := got.AsInt64OK(); isInteger && !strings.Contains(text, ".") && strconv.FormatInt(n, 10) != text && text != "-0" {
+			t.Fatalf("%s: %d", text, n)
+		}
 	}
 }
 
