@@ -61,8 +61,12 @@ func BenchmarkConvert(b *testing.B) {
 			}
 			b.SetBytes(int64(len(rec.Value)))
 			b.ReportAllocs()
+			var arena record.Arena
 			for b.Loop() {
-				if _, err := m.Convert(rec, record.Topic{}); err != nil {
+				if arena.Full() {
+					arena.Reset()
+				}
+				if _, err := m.Convert(&arena, rec, record.Topic{}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/tidemark/tidemark/shared/record"
 )
 
 // rawDoc makes a document of elements that are given as bytes.
@@ -166,7 +168,7 @@ func TestValue_BSON_ResultIsACopy(t *testing.T) {
 	value := encode(t, everyType)
 	rec := recordOf("")
 	rec.Value = value
-	w, err := mustNew(t, Options{Format: BSON}).Convert(rec, origin)
+	w, err := mustNew(t, Options{Format: BSON}).Convert(&record.Arena{}, rec, origin)
 	if err != nil {
 		t.Fatal(err)
 	}

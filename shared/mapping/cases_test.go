@@ -256,7 +256,7 @@ func playKeyed(t *testing.T, c writeCase) {
 		if r.Value != nil {
 			rec.Value = []byte(*r.Value)
 		}
-		w, err := m.Convert(rec, record.Topic{Incarnation: r.Incarnation})
+		w, err := m.Convert(&record.Arena{}, rec, record.Topic{Incarnation: r.Incarnation})
 		reason := reasons[fmt.Sprintf("%s@%d", rec.Partition, rec.Offset)]
 		if reason != "" && reason != "validation" {
 			checkPoison(t, err, reason)
@@ -298,7 +298,7 @@ func playInsert(t *testing.T, c writeCase) {
 			rec.Value = r.ValueBuild.text()
 		}
 		refuse := func(class string) { dead = append(dead, fmt.Sprintf("%s@%d %s", rec.Partition, rec.Offset, class)) }
-		w, err := m.Convert(rec, record.Topic{Incarnation: r.Incarnation})
+		w, err := m.Convert(&record.Arena{}, rec, record.Topic{Incarnation: r.Incarnation})
 		if err != nil {
 			refuse(fault.ClassOf(err))
 			continue

@@ -63,7 +63,7 @@ func TestConvert_Document_HasIDFirstAndGuardLast(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			rec := recordOf(c.value)
-			w, err := mustNew(t, Options{}).Convert(rec, origin)
+			w, err := mustNew(t, Options{}).Convert(&record.Arena{}, rec, origin)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -85,7 +85,7 @@ func TestConvert_Document_HasIDFirstAndGuardLast(t *testing.T) {
 
 func TestConvert_GuardField_IsTheConfiguredOne(t *testing.T) {
 	t.Parallel()
-	w, err := mustNew(t, Options{GuardField: "origin"}).Convert(recordOf(`{"_tidemark":1,"origin":2,"_id":3}`), origin)
+	w, err := mustNew(t, Options{GuardField: "origin"}).Convert(&record.Arena{}, recordOf(`{"_tidemark":1,"origin":2,"_id":3}`), origin)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestConvert_Coordinates_NameTheIncarnationFromOneOn(t *testing.T) {
 	t.Parallel()
 	for incarnation, want := range map[int64]string{0: "a.b-c/0/0", 1: "a.b-c@1/0/0", 12: "a.b-c@12/0/0"} {
 		rec := record.Record{Partition: record.Partition{Topic: "a.b-c"}, Value: []byte(`{}`)}
-		w, err := mustNew(t, Options{}).Convert(rec, record.Topic{Incarnation: incarnation, Rewrite: 9})
+		w, err := mustNew(t, Options{}).Convert(&record.Arena{}, rec, record.Topic{Incarnation: incarnation, Rewrite: 9})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +115,7 @@ func TestConvert_WrappedValue_IsAFieldLikeOthers(t *testing.T) {
 		"v":   {{Key: "_id", Value: "orders@2/3/1099511627776"}, {Key: "v", Value: bson.DateTime(5)}},
 		"_id": {{Key: "_id", Value: bson.DateTime(5)}, {Key: "_tidemark", Value: stored}},
 	} {
-		w, err := mustNew(t, Options{Wrap: wrap, Dates: []string{wrap}}).Convert(recordOf(" 5"), origin)
+		w, err := mustNew(t, Options{Wrap: wrap, Dates: []string{wrap}}).Convert(&record.Arena{}, recordOf(" 5"), origin)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +144,7 @@ func TestConvert_RefusesWhatCanNeverBeStored(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			w, err := mustNew(t, Options{}).Convert(c.rec, origin)
+			w, err := mustNew(t, Options{}).Convert(&record.Arena{}, c.rec, origin)
 			checkPoison(t, err, c.class)
 			if w.Document != nil {
 				t.Error("a document beside the error")
@@ -152,7 +152,7 @@ func TestConvert_RefusesWhatCanNeverBeStored(t *testing.T) {
 		})
 	}
 	for _, value := range []string{`{"_id":{"a$":1,"":{"b.c":["$x"]}}}`, `{"_id":{"a":[[],{}]}}`} {
-		if _, err := mustNew(t, Options{}).Convert(recordOf(value), origin); err != nil {
+		if _, err := mustNew(t, Options{}).Convert(&record.Arena{}, recordOf(value), origin); err != nil {
 			t.Errorf("%s: %v", value, err)
 		}
 	}
@@ -172,7 +172,7 @@ func TestConvert_SizeLimit_CountsTheStoredDocument(t *testing.T) {
 	} {
 		fits := maxDocument - len(encode(t, c.doc))
 		for n, ok := range map[int]bool{fits: true, fits + 1: false} {
-			w, err := m.Convert(recordOf(c.prefix+strings.Repeat("x", n)+`"}`), origin)
+			w, err := m.Convert(&record.Arena{}, recordOf(c.prefix+strings.Repeat("x", n)+`"}`), origin)
 			if !ok {
 				checkPoison(t, err, "too-large")
 			} else if err != nil || len(w.Document) != maxDocument {
@@ -204,13 +204,13 @@ func TestConvert_Documents_StayWhatTheyWere(t *testing.T) {
 				}
 				rec := recordOf(value)
 				rec.Partition.ID, rec.Offset = int32(worker), int64(i)
-				w, err := m.Convert(rec, record.Topic{})
+				w, err := m.Convert(&record.Arena{}, rec, record.Topic{})
 				if err != nil {
 					t.Error(err)
 					return
 				}
 				writes = append(writes, w)
-				if _, err := m.Convert(recordOf(value[:len(value)-1]), record.Topic{}); fault.KindOf(err) != fault.Poison {
+				if _, err := m.Convert(&record.Arena{}, recordOf(value[:len(value)-1]), record.Topic{}); fault.KindOf(err) != fault.Poison {
 					t.Errorf("a cut value: %v", err)
 				}
 			}

@@ -141,7 +141,7 @@ func FuzzKey(f *testing.F) {
 		rec := recordOf(`{}`)
 		rec.Key = append([]byte{}, key...)
 		for i, format := range formats {
-			w, err := keys[i].Convert(rec, origin)
+			w, err := keys[i].Convert(&record.Arena{}, rec, origin)
 			_, valueErr := values[i].Value(nil, rec.Key)
 			if err == nil {
 				checkStored(t, w.Document)
@@ -196,8 +196,8 @@ func FuzzConvert(f *testing.F) {
 		rec := recordOf(string(value))
 		rec.Key = append([]byte{}, key...)
 		rec.Headers = []record.Header{{Key: string(key), Value: value}}
-		w, err := mappers[i].Convert(rec, origin)
-		again, errAgain := mappers[i].Convert(rec, origin)
+		w, err := mappers[i].Convert(&record.Arena{}, rec, origin)
+		again, errAgain := mappers[i].Convert(&record.Arena{}, rec, origin)
 		if fault.ClassOf(err) != fault.ClassOf(errAgain) || !bytes.Equal(w.Document, again.Document) {
 			t.Fatalf("%+v: %v and %v", options[i], err, errAgain)
 		}

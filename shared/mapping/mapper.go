@@ -85,9 +85,8 @@ func (m *Mapper) Value(dst, value []byte) ([]byte, error) {
 // as the last field, also beside an _id made of coordinates. Metadata stands before the guard, and instead of a field of
 // its name.
 //
-// The document of the write is never changed or used again by the Mapper. Small documents share chunks of memory, so
-// that one kept for long keeps up to 64 KiB.
-func (m *Mapper) Convert(rec record.Record, topic record.Topic) (record.Write, error) {
+// The document of the write is cut from the arena, and good until that is reset.
+func (m *Mapper) Convert(arena *record.Arena, rec record.Record, topic record.Topic) (record.Write, error) {
 	w := record.Write{Record: rec, Guard: record.Guard{
 		Topic:       rec.Partition.Topic,
 		Incarnation: topic.Incarnation,
@@ -111,21 +110,21 @@ func (m *Mapper) Convert(rec record.Record, topic record.Topic) (record.Write, e
 	defer m.give(p)
 	start, err := 0, error(nil)
 	if w.Op == record.Delete {
-		err = m.remove(p, &w)
+		err = m.remove(p, arena, &w)
 	} else {
-		start, err = m.put(p, &w)
+		start, err = m.put(p, arena, &w)
 	}
 	if err != nil {
 		return record.Write{}, err
 	}
-	w.Document = p.arena.keep(p.dst, start)
+	w.Document = arena.Keep(p.dst, start)
 	return w, nil
 }
 
 // put builds the document of w in the parser's dst and returns where it starts. The value's fields are converted behind
 // the _id. If there is no rule and they bring an _id of their own, the document begins later, so that nothing moves.
-func (m *Mapper) put(p *parser, w *record.Write) (start int, err error) {
-	p.begin(append(p.arena.room(len(w.Record.Value)), 0, 0, 0, 0), 0)
+func (m *Mapper) put(p *parser, arena *record.Arena, w *record.Write) (start int, err error) {
+	p.begin(append(arena.Room(room(len(w.Record.Value))), 0, 0, 0, 0), 0)
 	switch m.o.ID.From {
 	case FromKey, FromKeyField:
 		if err := m.keyID(p, w.Record.Key); err != nil {
@@ -163,8 +162,8 @@ func (m *Mapper) put(p *parser, w *record.Write) (start int, err error) {
 }
 
 // remove builds the document of a Delete: _id and guard. New has seen to it that the _id comes from the key.
-func (m *Mapper) remove(p *parser, w *record.Write) error {
-	p.begin(append(p.arena.room(len(w.Record.Key)), 0, 0, 0, 0), 0)
+func (m *Mapper) remove(p *parser, arena *record.Arena, w *record.Write) error {
+	p.begin(append(arena.Room(room(len(w.Record.Key))), 0, 0, 0, 0), 0)
 	w.OwnID = true
 	if err := m.keyID(p, w.Record.Key); err != nil {
 		return err
@@ -191,6 +190,9 @@ func (m *Mapper) checkFieldNames(p *parser) error {
 	}
 	return nil
 }
+
+// room is what a document of so many bytes of JSON fits into, mostly.
+func room(value int) int { return value + value/4 + 512 }
 
 func checkSize(n int) error {
 	if n > maxDocument {

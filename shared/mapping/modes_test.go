@@ -37,7 +37,7 @@ func runConversions(t *testing.T, o Options, cases []conversion) {
 	for _, c := range cases {
 		t.Run(c.key+" "+c.value, func(t *testing.T) {
 			t.Parallel()
-			w, err := m.Convert(keyed(c.key, c.value), origin)
+			w, err := m.Convert(&record.Arena{}, keyed(c.key, c.value), origin)
 			if c.class != "" {
 				checkPoison(t, err, c.class)
 				return
@@ -203,7 +203,7 @@ func TestConvert_Tombstones_FollowTheOption(t *testing.T) {
 		{Options{Mode: record.Update, ID: ID{From: FromFields, Fields: []string{"a"}}}, "k", "null-value", 0, nil},
 		{Options{Mode: record.Update, Tombstones: Ignore, ID: ID{From: FromFields, Fields: []string{"a"}}}, "k", "", record.Skip, nil},
 	} {
-		w, err := mustNew(t, c.o).Convert(keyed(c.key, "-"), origin)
+		w, err := mustNew(t, c.o).Convert(&record.Arena{}, keyed(c.key, "-"), origin)
 		if c.class != "" {
 			checkPoison(t, err, c.class)
 			continue
@@ -269,7 +269,7 @@ func TestConvert_Metadata_StandsBeforeTheGuard(t *testing.T) {
 			t.Parallel()
 			c.o.Metadata = "kafka"
 			c.rec.Headers = c.headers
-			w, err := mustNew(t, c.o).Convert(c.rec, origin)
+			w, err := mustNew(t, c.o).Convert(&record.Arena{}, c.rec, origin)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -288,13 +288,13 @@ func TestConvert_Metadata_StandsBeforeTheGuard(t *testing.T) {
 func TestConvert_SizeLimit_CountsMetadataAndKey(t *testing.T) {
 	t.Parallel()
 	m := mustNew(t, Options{Mode: record.Upsert, Format: String, Metadata: "m"})
-	w, err := m.Convert(keyed("k", ""), origin)
+	w, err := m.Convert(&record.Arena{}, keyed("k", ""), origin)
 	if err != nil {
 		t.Fatal(err)
 	}
 	fits := maxDocument - len(w.Document)
 	for n, ok := range map[int]bool{fits: true, fits + 1: false} {
-		w, err := m.Convert(keyed("k", strings.Repeat("x", n)), origin)
+		w, err := m.Convert(&record.Arena{}, keyed("k", strings.Repeat("x", n)), origin)
 		if !ok {
 			checkPoison(t, err, "too-large")
 		} else if err != nil || len(w.Document) != maxDocument {
@@ -311,7 +311,7 @@ func TestConvert_Levels_CountWrapAndKey(t *testing.T) {
 	for _, c := range []struct{ key, value, class string }{
 		{nested(179), arrays(179), ""}, {nested(180), `{}`, "bad-key"}, {`1`, arrays(180), "too-deep"}, {`1`, nested(180), ""}, {`1`, nested(181), "too-deep"},
 	} {
-		w, err := m.Convert(keyed(c.key, c.value), origin)
+		w, err := m.Convert(&record.Arena{}, keyed(c.key, c.value), origin)
 		if c.class != "" {
 			checkPoison(t, err, c.class)
 		} else if err != nil || levels(t, w.Document) != maxLevels {
@@ -333,7 +333,7 @@ func TestConvert_ErrorsHoldNothingOfTheKey(t *testing.T) {
 		for _, key := range []string{
 			`SECRET`, `{"SECRET":SECRET}`, `["SECRET"]`, `{"$SECRET":1}`, `{"a":{"$SECRET":1}}`, `{"SECRET":{"$oid":"SECRET"}}`, "SECRET\xff", `{"SECRET":1}`,
 		} {
-			_, err := m.Convert(keyed(key, `{"_id":"SECRET2"}`), origin)
+			_, err := m.Convert(&record.Arena{}, keyed(key, `{"_id":"SECRET2"}`), origin)
 			if fault.KindOf(err) != fault.Poison || strings.Contains(err.Error(), "SECRET") {
 				t.Errorf("%v %q: %v", o.KeyFormat, key, err)
 			}

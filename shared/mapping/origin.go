@@ -46,37 +46,3 @@ func appendGuard(dst []byte, name string, g record.Guard) []byte {
 	putLength(dst, at, len(dst)-at)
 	return dst
 }
-
-// arena hands out memory for documents. It cuts small ones from a common chunk, because an allocation for each would
-// cost a tenth of the conversion, and never uses again what it cut.
-type arena struct {
-	chunk []byte // used up to its length
-}
-
-const chunkSize = 64 << 10
-
-// room returns an empty slice that a document of about so many bytes of JSON fits into.
-func (a *arena) room(value int) []byte {
-	need := value + value/4 + 512
-	if need > chunkSize/4 {
-		return make([]byte, 0, need)
-	}
-	if cap(a.chunk)-len(a.chunk) < need {
-		a.chunk = make([]byte, 0, chunkSize)
-	}
-	return a.chunk[len(a.chunk):]
-}
-
-// keep gives up what was built in a room, from start on, to the caller. What was built in no chunk, or grew out of it,
-// has memory of its own; where much of that is left over it is copied, since it may wait long for its turn.
-func (a *arena) keep(built []byte, start int) []byte {
-	doc := built[start:len(built):len(built)]
-	free := a.chunk[len(a.chunk):cap(a.chunk)]
-	switch {
-	case len(free) > 0 && &built[0] == &free[0]:
-		a.chunk = a.chunk[:len(a.chunk)+len(built)]
-	case cap(built) > len(doc)+len(doc)/2:
-		return append(make([]byte, 0, len(doc)), doc...)
-	}
-	return doc
-}

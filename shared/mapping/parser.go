@@ -21,7 +21,6 @@ type parser struct {
 	moves    bool // the top level holds repeated names, or fields that are dropped
 
 	names names
-	arena arena
 }
 
 // begin sets the place of the document in dst, which ends where it is to be appended to.

@@ -157,7 +157,7 @@ func (c writeCase) deliver(t *testing.T, w world, records []caseRecord, size int
 		var dead []record.DeadLetter
 		for _, r := range batch {
 			rec := r.record()
-			write, err := mapper.Convert(rec, record.Topic{Incarnation: r.Incarnation})
+			write, err := mapper.Convert(&record.Arena{}, rec, record.Topic{Incarnation: r.Incarnation})
 			if err != nil {
 				if fault.KindOf(err) != fault.Poison {
 					t.Fatal(err)

@@ -185,7 +185,7 @@ func mapped(t *testing.T, topic string, partition int32, offset int64) record.Wr
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := m.Convert(record.Record{Partition: record.Partition{Topic: topic, ID: partition}, Offset: offset, Value: []byte(`{"n":1}`)}, record.Topic{})
+	w, err := m.Convert(&record.Arena{}, record.Record{Partition: record.Partition{Topic: topic, ID: partition}, Offset: offset, Value: []byte(`{"n":1}`)}, record.Topic{})
 	if err != nil {
 		t.Fatal(err)
 	}

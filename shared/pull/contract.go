@@ -50,6 +50,6 @@ type Sink interface {
 // Converter turns one record into a write, or says why it can never be one. It is pure.
 type Converter interface {
 	// Convert returns a write, or a fault of kind Poison whose class is the dead letter's reason class. The topic is
-	// what the lane knows of the record's topic.
-	Convert(rec record.Record, topic record.Topic) (record.Write, error)
+	// what the lane knows of the record's topic. The document may be cut from the arena.
+	Convert(arena *record.Arena, rec record.Record, topic record.Topic) (record.Write, error)
 }

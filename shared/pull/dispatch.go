@@ -30,12 +30,13 @@ type dispatcher struct {
 	common *chunk   // for any writer, dead letters too
 	owned  []*chunk // by writer
 	idle   []bool   // by writer: it waits for a chunk
+	shelf  *shelf   // holds the documents of the batches since the last one was full
 }
 
 // convert turns batches into chunks until there are no more of them. A chunk grows while batches are there to be taken
 // and goes as soon as none is and a writer is free: writes grow with the load, and a slow topic does not wait.
 func (m *mover) convert(ctx context.Context) error {
-	d := &dispatcher{mover: m, common: m.fresh(), owned: make([]*chunk, m.Writers), idle: make([]bool, m.Writers)}
+	d := &dispatcher{mover: m, common: m.fresh(), owned: make([]*chunk, m.Writers), idle: make([]bool, m.Writers), shelf: m.freshShelf()}
 	for i := range d.owned {
 		d.owned[i] = m.fresh()
 	}
@@ -153,11 +154,12 @@ type stretch struct {
 // be acknowledged without the rest.
 func (d *dispatcher) fill(ctx context.Context, f *flight) error {
 	f.pieces.Store(1)
+	d.place(f)
 	defer d.land(f)
 	topic := d.progress.topics[f.Partition.Topic]
 	s := newStretch(f, 0)
 	for i, rec := range f.Records {
-		write, err := d.convertOne(rec, topic)
+		write, err := d.convertOne(&f.shelf.arena, rec, topic)
 		if err == nil && write.Op == record.Skip {
 			s.skipped++
 			continue
@@ -241,19 +243,20 @@ func (d *dispatcher) makeRoom(ctx context.Context, place **chunk) error {
 
 // convertOne converts a record. A panic in it is a bug, and named as one: in a goroutine it would end the process, with
 // the runs of other lanes in it. Its text may hold the value and is not told.
-func (m *mover) convertOne(rec record.Record, topic record.Topic) (write record.Write, err error) {
+func (m *mover) convertOne(arena *record.Arena, rec record.Record, topic record.Topic) (write record.Write, err error) {
 	defer func() {
 		if recover() != nil {
 			err = fault.Fatalf("converter-panic", "%s: converting the record at offset %d panicked: this is a bug of Tidemark. "+
 				"Report it with the record; to go on without it, move the checkpoint past it", rec.Partition, rec.Offset)
 		}
 	}()
-	return m.Converter.Convert(rec, topic)
+	return m.Converter.Convert(arena, rec, topic)
 }
 
 // land gives back the memory of a batch once no chunk holds any of it.
 func (m *mover) land(f *flight) {
 	if f.pieces.Add(-1) == 0 {
 		m.flying.Release(f.weight)
+		m.release(f.shelf)
 	}
 }

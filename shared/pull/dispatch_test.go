@@ -65,11 +65,11 @@ func (s *watchedSink) Write(ctx context.Context, writes []record.Write) (record.
 // skipping drops records by config, as a converter does that ignores tombstones.
 type skipping struct{ pull.Converter }
 
-func (c skipping) Convert(rec record.Record, topic record.Topic) (record.Write, error) {
+func (c skipping) Convert(arena *record.Arena, rec record.Record, topic record.Topic) (record.Write, error) {
 	if rec.Value == nil {
 		return record.Write{Op: record.Skip, Record: rec}, nil
 	}
-	return c.Converter.Convert(rec, topic)
+	return c.Converter.Convert(arena, rec, topic)
 }
 
 // TestRun_WritesOfOneOrder_StayInOrderAndAreNeverTwoAtOnce draws records with few own ids, with coordinates, dropped ones

@@ -26,6 +26,9 @@ const (
 	limitPause = "pause"
 )
 
+// keptShelves bounds the memory for documents that waits to be used again, at half a MiB each.
+const keptShelves = 16
+
 // mover moves one window: reading, converting and writing overlap, with a fixed number of bytes between them.
 type mover struct {
 	*Runner
@@ -39,6 +42,7 @@ type mover struct {
 	free    chan int      // writers that wait for a chunk
 	given   []chan *chunk // to each writer; closed after the last
 	used    chan *chunk   // acknowledged ones, to be filled again
+	shelves chan *shelf   // whose documents have landed, to be filled again
 	readErr error         // what ended the reading; what was read before it is still written
 	// failed is what a writer failed with, cutOff what was under way in one when the time was up.
 	failed, cutOff firstError
@@ -60,6 +64,7 @@ func (f *firstError) get() error {
 type flight struct {
 	record.Batch
 	weight int64
+	shelf  *shelf       // of its documents
 	pieces atomic.Int32 // chunks that hold some of it, and one while it is being converted
 }
 
@@ -70,6 +75,7 @@ func (r *Runner) move(held *lease.Lane, run *running, plan window.Plan, progress
 		Runner: r, run: run, held: held, plan: plan, progress: progress,
 		flying: semaphore.NewWeighted(r.InFlight), batches: make(chan *flight),
 		free: make(chan int, r.Writers), given: make([]chan *chunk, r.Writers), used: make(chan *chunk, 2*r.Writers+1),
+		shelves: make(chan *shelf, keptShelves),
 	}
 	for i := range m.given {
 		m.given[i] = make(chan *chunk, 1)

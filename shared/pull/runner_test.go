@@ -280,11 +280,11 @@ func TestRun_EndNotStored_ReportsWhatTheCheckpointHas(t *testing.T) {
 
 type panicking struct{ pull.Converter }
 
-func (p panicking) Convert(rec record.Record, topic record.Topic) (record.Write, error) {
+func (p panicking) Convert(arena *record.Arena, rec record.Record, topic record.Topic) (record.Write, error) {
 	if rec.Offset == 5 {
 		panic("with the value " + string(rec.Value))
 	}
-	return p.Converter.Convert(rec, topic)
+	return p.Converter.Convert(arena, rec, topic)
 }
 
 func TestRun_PanicInConversion_IsAFatalLineWithoutTheValue(t *testing.T) {

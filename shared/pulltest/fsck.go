@@ -86,7 +86,7 @@ func coordinates(rec record.Record, incarnation int64) string {
 func (f *fsck) look(rec record.Record, topic record.Topic, converter pull.Converter, behind bool) {
 	at := coordinates(rec, topic.Incarnation)
 	documents := 0
-	if write, err := converter.Convert(rec, topic); err == nil {
+	if write, err := converter.Convert(&record.Arena{}, rec, topic); err == nil {
 		document := string(bytes.Clone(write.Document))
 		documents = f.documents[document]
 		delete(f.documents, document)

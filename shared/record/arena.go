@@ -1,8 +1,8 @@
 package record
 
-// Arena hands out memory for the documents of one batch and takes all of it back at once. Small documents are cut from
+// Arena hands out memory for documents and takes all of it back at once. Small documents are cut from
 // common blocks: an allocation for each costs a tenth of a conversion, and clearing and collecting the blocks as much
-// again, so that they are used for one batch after the other. The zero value is ready. It is not safe for concurrent use.
+// again, so that they are used again. The zero value is ready. It is not safe for concurrent use.
 type Arena struct {
 	blocks [][]byte // those before current are used up
 	// current is the block that is being cut, up to its length.
@@ -11,8 +11,8 @@ type Arena struct {
 
 const (
 	arenaBlock = 64 << 10
-	// arenaKept bounds what an arena holds on to between two batches.
-	arenaKept = (1 << 20) / arenaBlock
+	// arenaKept bounds what an arena holds on to after a Reset.
+	arenaKept = (512 << 10) / arenaBlock
 )
 
 // Room returns an empty slice with room for n bytes. What is built in it counts only once it is given to Keep, and
@@ -47,6 +47,9 @@ func (a *Arena) Keep(built []byte, start int) []byte {
 	}
 	return kept
 }
+
+// Full tells whether so much was cut that it is time for another arena: what Reset keeps is used up.
+func (a *Arena) Full() bool { return a.current >= arenaKept-1 }
 
 // Reset takes back all that was kept: nobody may look at it any more.
 func (a *Arena) Reset() {

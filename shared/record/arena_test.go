@@ -40,6 +40,9 @@ func TestArena_LeavesAloneWhatIsKept(t *testing.T) {
 				}
 			}
 			arena.Reset()
+			if arena.Full() {
+				t.Fatal("full after a reset")
+			}
 		}
 	})
 }
