@@ -222,7 +222,7 @@ func settings(cfg config.Config) pull.Settings {
 		// Each writer has its chunk as documents, as a command and as what the driver makes of that, and as garbage of the
 		// last one: four writers of a sixty-fourth are a quarter.
 		ChunkRecords: cfg.Sink.Batch.Records, ChunkBytes: min(cfg.Sink.Batch.Bytes, cfg.Run.Limits.Memory/64), Writers: cfg.Sink.Writers,
-		LeaseLength: cfg.Checkpoint.Lease, Heartbeat: cfg.Checkpoint.Heartbeat,
+		LeaseLength: cfg.Checkpoint.Lease, Heartbeat: cfg.Checkpoint.Heartbeat, WritesEndWithLease: cfg.Sink.Tombstones == "delete",
 		CommitEvery: pull.DefaultCommitEvery, Reserve: pull.ReserveOf(cfg.Run.Deadline), Patience: pull.DefaultPatience,
 		StopAtReject: cfg.DeadLetters.OnReject == "stop", MaxRejectRatio: cfg.DeadLetters.MaxRatio, RejectWindow: cfg.DeadLetters.Window,
 	}

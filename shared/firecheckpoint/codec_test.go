@@ -1,6 +1,7 @@
 package firecheckpoint_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,28 +18,95 @@ import (
 	"github.com/tidemark/tidemark/shared/record"
 )
 
-// The golden document is what this schema's program stored, in the form of Firestore's REST interface. It is written once, and
-// never again: a change that makes this test fail is a new schema.
-func TestGolden_Schema1_DecodesAndEncodesToTheSame(t *testing.T) {
+// The golden documents are what each schema's program stored, in the form of Firestore's REST interface. They are written
+// once, and never again: a change that makes this test fail is a new schema.
+func TestGolden_EachSchema_LoadsAndBecomesTheNewest(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join("testdata", "golden", "schema1.json"))
-	must(t, err)
-	stored := fieldsOf(t, text)
-	doc, err := firecheckpoint.Decode("golden", stored)
-	must(t, err)
-	if diff := cmp.Diff(golden(), doc, cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("decoded (-want +got):\n%s", diff)
+	for schema, want := range map[int]record.Checkpoint{1: withoutMark(golden()), 2: golden()} {
+		stored := goldenFields(t, fmt.Sprintf("schema%d.json", schema))
+		doc, err := firecheckpoint.Decode("golden", stored)
+		must(t, err)
+		if diff := cmp.Diff(want, doc, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("schema %d decoded (-want +got):\n%s", schema, diff)
+		}
+		if schema < 2 {
+			stored["schema"], stored["draining"] = int64(2), noMark()
+		}
+		if diff := cmp.Diff(stored, firecheckpoint.Encode(doc)); diff != "" {
+			t.Errorf("schema %d encoded again (-stored +encoded):\n%s", schema, diff)
+		}
 	}
-	if diff := cmp.Diff(stored, firecheckpoint.Encode(doc)); diff != "" {
-		t.Errorf("encoded again (-stored +encoded):\n%s", diff)
+}
+
+func TestGolden_EachSchemaOfThePipeline_LoadsAndBecomesTheNewest(t *testing.T) {
+	t.Parallel()
+	want := record.Pipeline{
+		Layout: 4, Identity: golden().Identity, CreatedAt: golden().Lease.ExpiresAt, UpdatedBy: golden().UpdatedBy,
+		Lanes: make([]record.Checkpoint, 2), Draining: golden().Draining, Audits: 9007199254740993,
 	}
+	older := want
+	older.Draining, older.Audits = record.Draining{}, 0
+	for schema, want := range map[int]record.Pipeline{1: older, 2: want} {
+		stored := goldenFields(t, fmt.Sprintf("pipeline%d.json", schema))
+		doc, err := firecheckpoint.DecodePipeline("golden", stored)
+		must(t, err)
+		if diff := cmp.Diff(want, *doc); diff != "" {
+			t.Errorf("schema %d decoded (-want +got):\n%s", schema, diff)
+		}
+		delete(stored, "createdAt") // which no write touches
+		if schema < 2 {
+			stored["schema"], stored["draining"], stored["audits"] = int64(2), noMark(), int64(0)
+		}
+		if diff := cmp.Diff(stored, firecheckpoint.EncodePipeline(*doc)); diff != "" {
+			t.Errorf("schema %d encoded again (-stored +encoded):\n%s", schema, diff)
+		}
+	}
+}
+
+// The newest schema has a golden document, so that the next one cannot forget to keep it.
+func TestGolden_OfEverySchema(t *testing.T) {
+	t.Parallel()
+	for schema := 1; schema <= record.Schema; schema++ {
+		goldenFields(t, fmt.Sprintf("schema%d.json", schema))
+		goldenFields(t, fmt.Sprintf("pipeline%d.json", schema))
+	}
+}
+
+func TestDecode_NewerSchema_NamesBothAndWhatToDo(t *testing.T) {
+	t.Parallel()
+	fields := firecheckpoint.Encode(golden())
+	fields["schema"] = int64(record.Schema + 5)
+	_, err := firecheckpoint.Decode("tidemark/orders/lanes/1", fields)
+	wantFault(t, err, fault.Fatal, "newer-schema")
+	for _, part := range []string{"tidemark/orders/lanes/1", fmt.Sprint(record.Schema + 5), fmt.Sprintf("up to %d", record.Schema), "deploy the newer version"} {
+		if err != nil && !strings.Contains(err.Error(), part) {
+			t.Errorf("%q does not say %q", err, part)
+		}
+	}
+}
+
+func withoutMark(doc record.Checkpoint) record.Checkpoint {
+	doc.Draining = record.Draining{}
+	return doc
+}
+
+func noMark() map[string]any {
+	return map[string]any{"by": "", "lanes": int64(0), "layout": int64(0), "since": nil, "until": nil}
+}
+
+func goldenFields(t *testing.T, name string) map[string]any {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", "golden", name))
+	must(t, err)
+	return fieldsOf(t, text)
 }
 
 func golden() record.Checkpoint {
 	at := time.Date(2026, 3, 14, 15, 9, 26, 535_897_000, time.UTC)
 	orders, payments := record.Partition{Topic: "orders", ID: 3}, record.Partition{Topic: "payments.eu", ID: 0}
 	return record.Checkpoint{
-		Schema: 1, Lane: 1, Lanes: 2, Layout: 4, Paused: true, Seq: 9007199254740993,
+		Schema: 2, Lane: 1, Lanes: 2, Layout: 4, Paused: true, Seq: 9007199254740993,
+		Draining: record.Draining{By: "20260314T151000Z-0-0a1b", Lanes: 3, Layout: 5, Since: at, Until: at.Add(30 * time.Minute)},
 		Lease:    record.Lease{Holder: "20260314T150900Z-1-9f2c", Epoch: 7, ExpiresAt: at},
 		Identity: map[string]string{"cluster": "MkU3OEVBNTcwNTJENDM2Qk", "namespace": "shop.orders"},
 		Topics:   map[string]record.Topic{"orders": {ID: "dGhpcyBpcyBhbiBpZA", Incarnation: 1, Rewrite: 2}, "payments.eu": {}},
@@ -82,6 +150,7 @@ func TestDecode_BrokenDocument_NamesDocumentAndField(t *testing.T) {
 		{"negative offset", func(m map[string]any) { inner(m, "offsets", "orders/3")["offset"] = int64(-5) }, "offsets.orders/3.offset is -5"},
 		{"no lanes", func(m map[string]any) { m["lanes"] = int64(0) }, "lanes is 0"},
 		{"gap backwards", func(m map[string]any) { m["gaps"].([]any)[0].(map[string]any)["from"] = int64(1001) }, "gaps[0].from is 1001, beyond its to, which is 1000"},
+		{"half a mark", func(m map[string]any) { delete(inner(m, "draining"), "layout") }, `draining["layout"] is missing`},
 		{"schema deleted", func(m map[string]any) { delete(m, "schema") }, "schema is missing"},
 		{"schema 0", func(m map[string]any) { m["schema"] = int64(0) }, "schema 0 never existed"},
 	}
@@ -113,11 +182,13 @@ func TestDecode_UnknownFieldAtTheTop_IsLeftAlone(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	text, err := os.ReadFile(filepath.Join("testdata", "golden", "schema1.json"))
-	if err != nil {
-		f.Fatal(err)
+	for _, name := range []string{"schema1.json", "schema2.json"} {
+		text, err := os.ReadFile(filepath.Join("testdata", "golden", name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
 	}
-	f.Add(text)
 	f.Add([]byte(`{"fields":{"schema":{"integerValue":"1"},"offsets":{"mapValue":{"fields":{"/":{"nullValue":null}}}}}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		document := new(firestorepb.Document)

@@ -16,18 +16,11 @@ import (
 // decode reads the fields of a lane document. It is strict: a field that was deleted or mistyped in the console would else
 // be a silent zero, and an offset of zero reads everything again.
 func decode(name string, fields map[string]any) (record.Checkpoint, error) {
-	top := object{fields: fields, errs: new(problems)}
-	schema := top.integer("schema")
-	switch {
-	case top.errs.first != nil:
-		return record.Checkpoint{}, corrupt(name, top.errs.first)
-	case schema > record.Schema:
-		return record.Checkpoint{}, fault.Fatalf("newer-schema",
-			"%s has schema %d, this program knows %d: a newer program wrote it, run that one", name, schema, record.Schema)
-	case schema < record.Schema:
-		return record.Checkpoint{}, corrupt(name, fmt.Errorf("schema %d never existed", schema))
+	top, err := open(name, fields, map[string]any{"draining": encodeDraining(record.Draining{})})
+	if err != nil {
+		return record.Checkpoint{}, err
 	}
-	doc := decodeSchema1(top)
+	doc := decodeLane(top)
 	if top.errs.first != nil {
 		return record.Checkpoint{}, corrupt(name, top.errs.first)
 	}
@@ -37,7 +30,28 @@ func decode(name string, fields map[string]any) (record.Checkpoint, error) {
 	return doc, nil
 }
 
-func decodeSchema1(top object) record.Checkpoint {
+// open looks at the schema of a document. One of schema 1 is given the fields that schema 2 added, in the form that stands
+// for nothing.
+func open(name string, fields map[string]any, added map[string]any) (object, error) {
+	top := object{fields: fields, errs: new(problems)}
+	schema := top.integer("schema")
+	switch {
+	case top.errs.first != nil:
+		return object{}, corrupt(name, top.errs.first)
+	case schema > record.Schema:
+		return object{}, fault.Fatalf("newer-schema", "%s has schema %d, this version reads up to %d: deploy the newer version, which wrote it",
+			name, schema, record.Schema)
+	case schema < 1:
+		return object{}, corrupt(name, fmt.Errorf("schema %d never existed", schema))
+	}
+	if schema == 1 {
+		top.fields = maps.Clone(fields)
+		maps.Copy(top.fields, added)
+	}
+	return top, nil
+}
+
+func decodeLane(top object) record.Checkpoint {
 	held := top.object("lease", "holder", "epoch", "expiresAt")
 	return record.Checkpoint{
 		Schema: record.Schema,
@@ -61,7 +75,54 @@ func decodeSchema1(top object) record.Checkpoint {
 		StartingOffsets: top.text("startingOffsets"),
 		LastRun:         top.text("lastRun"),
 		UpdatedBy:       top.text("updatedBy"),
+		Draining:        decodeDraining(top),
 	}
+}
+
+func decodeDraining(top object) record.Draining {
+	mark := top.object("draining", "by", "lanes", "layout", "since", "until")
+	return record.Draining{
+		By: mark.text("by"), Lanes: mark.int("lanes"), Layout: mark.int("layout"), Since: mark.time("since"), Until: mark.time("until"),
+	}
+}
+
+// decodePipeline returns the pipeline's document without those of its lanes, of which it has the number.
+func decodePipeline(name string, fields map[string]any) (*record.Pipeline, error) {
+	top, err := open(name, fields, map[string]any{"draining": encodeDraining(record.Draining{}), "audits": int64(0)})
+	if err != nil {
+		return nil, err
+	}
+	p := record.Pipeline{
+		Layout: top.int("layout"), Identity: decodeIdentity(top.object("identity")), Draining: decodeDraining(top),
+		Audits: top.integer("audits"), CreatedAt: top.time("createdAt"), UpdatedBy: top.text("updatedBy"),
+	}
+	lanes := top.int("lanes")
+	if lanes < 1 || lanes > maxLanes {
+		top.wrong("lanes is %d, it is 1 to %d", lanes, maxLanes)
+	}
+	if top.errs.first != nil {
+		return nil, corrupt(name, top.errs.first)
+	}
+	if err := p.Check(); err != nil {
+		return nil, corrupt(name, err)
+	}
+	p.Lanes = make([]record.Checkpoint, lanes)
+	return &p, nil
+}
+
+// maxLanes bounds what an edit by hand can make us look for. Configuration allows 256.
+const maxLanes = 1 << 16
+
+func decodeAudit(name string, fields map[string]any) (record.Audit, error) {
+	top := object{fields: fields, errs: new(problems)}
+	audit := record.Audit{
+		Number: top.integer("number"), At: top.time("at"), Who: top.text("who"), What: top.text("what"), Why: top.text("why"),
+		Before: decodeIdentity(top.object("before")), After: decodeIdentity(top.object("after")),
+	}
+	if top.errs.first != nil {
+		return record.Audit{}, corrupt(name, top.errs.first)
+	}
+	return audit, nil
 }
 
 func decodeIdentity(from object) map[string]string {

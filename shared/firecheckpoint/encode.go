@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"time"
 
-	"cloud.google.com/go/firestore"
-
 	"github.com/tidemark/tidemark/shared/fault"
 	"github.com/tidemark/tidemark/shared/record"
 )
@@ -14,7 +12,7 @@ import (
 // encode returns all fields of a lane document. Maps and lists are never nil, so that every field is always there.
 func encode(c record.Checkpoint) map[string]any {
 	return map[string]any{
-		"schema": int64(c.Schema),
+		"schema": int64(record.Schema),
 		"lane":   int64(c.Lane),
 		"lanes":  int64(c.Lanes),
 		"layout": int64(c.Layout),
@@ -41,6 +39,17 @@ func encode(c record.Checkpoint) map[string]any {
 		"gapRecords": c.GapRecords,
 		"lastRun":    c.LastRun,
 		"updatedBy":  c.UpdatedBy,
+		"draining":   encodeDraining(c.Draining), // from schema 2 on
+	}
+}
+
+func encodeDraining(d record.Draining) map[string]any {
+	return map[string]any{
+		"by":     d.By,
+		"lanes":  int64(d.Lanes),
+		"layout": int64(d.Layout),
+		"since":  timestamp(d.Since),
+		"until":  timestamp(d.Until),
 	}
 }
 
@@ -66,14 +75,31 @@ func encodeGap(g record.Gap) any {
 	}
 }
 
-func encodePipeline(c record.Checkpoint) map[string]any {
+// encodePipeline returns all fields of the pipeline's document but createdAt, which is Firestore's and never changes.
+func encodePipeline(p record.Pipeline) map[string]any {
 	return map[string]any{
-		"schema":    int64(c.Schema),
-		"lanes":     int64(c.Lanes),
-		"layout":    int64(c.Layout),
-		"identity":  encodeMap(c.Identity, same, func(v string) any { return v }),
-		"createdAt": firestore.ServerTimestamp,
-		"updatedBy": c.UpdatedBy,
+		"schema":    int64(record.Schema),
+		"lanes":     int64(len(p.Lanes)),
+		"layout":    int64(p.Layout),
+		"identity":  encodeMap(p.Identity, same, func(v string) any { return v }),
+		"updatedBy": p.UpdatedBy,
+		"draining":  encodeDraining(p.Draining), // from schema 2 on
+		"audits":    p.Audits,                   // from schema 2 on
+	}
+}
+
+// encodeAudit returns an entry. It has no expireAt: the audit is kept for ever.
+func encodeAudit(a record.Audit) map[string]any {
+	text := func(v string) any { return v }
+	return map[string]any{
+		"schema": int64(record.Schema),
+		"number": a.Number,
+		"at":     timestamp(a.At),
+		"who":    a.Who,
+		"what":   a.What,
+		"why":    a.Why,
+		"before": encodeMap(a.Before, same, text),
+		"after":  encodeMap(a.After, same, text),
 	}
 }
 

@@ -4,4 +4,7 @@ package firecheckpoint
 var (
 	Decode = decode
 	Encode = encode
+
+	DecodePipeline = decodePipeline
+	EncodePipeline = encodePipeline
 )

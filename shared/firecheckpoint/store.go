@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -62,7 +60,7 @@ func (s *Store) Create(ctx context.Context, doc record.Checkpoint) (lease.Revisi
 	own := s.lane(client, doc.Lane)
 	var committed firestore.CommitResponse
 	err = client.RunTransaction(call, func(_ context.Context, tx *firestore.Transaction) error {
-		if err := s.refuseTraces(tx, client, own); err != nil {
+		if err := s.refuseTraces(tx, client, doc); err != nil {
 			return err
 		}
 		// The lane's own document is first, so that its update time is the first result.
@@ -77,7 +75,11 @@ func (s *Store) Create(ctx context.Context, doc record.Checkpoint) (lease.Revisi
 				return err //nolint:wrapcheck // as above
 			}
 		}
-		return tx.Create(s.pipeline(client), encodePipeline(doc))
+		first := encodePipeline(record.Pipeline{
+			Layout: doc.Layout, Identity: doc.Identity, UpdatedBy: doc.UpdatedBy, Lanes: make([]record.Checkpoint, doc.Lanes),
+		})
+		first["createdAt"] = firestore.ServerTimestamp
+		return tx.Create(s.pipeline(client), first)
 	}, firestore.WithCommitResponseTo(&committed))
 	doing := "creating " + s.show(own)
 	switch status.Code(err) {
@@ -96,18 +98,22 @@ func (s *Store) Create(ctx context.Context, doc record.Checkpoint) (lease.Revisi
 }
 
 // refuseTraces says why the first documents cannot be created: they exist, or something says that they did.
-func (s *Store) refuseTraces(tx *firestore.Transaction, client *firestore.Client, own *firestore.DocumentRef) error {
+func (s *Store) refuseTraces(tx *firestore.Transaction, client *firestore.Client, doc record.Checkpoint) error {
+	own := s.lane(client, doc.Lane)
 	var traces []string
-	pipeline := s.pipeline(client)
-	found, err := tx.GetAll([]*firestore.DocumentRef{pipeline})
+	found, err := tx.GetAll([]*firestore.DocumentRef{s.pipeline(client)})
 	if err != nil {
 		return err //nolint:wrapcheck // classified by the caller; RunTransaction must see an Aborted
 	}
 	if found[0].Exists() {
+		if layout, ok := found[0].Data()["layout"].(int64); ok && layout != int64(doc.Layout) {
+			return fault.Conflictf("creating %s: %s has layout %d and not %d: another run created it first", s.show(own),
+				s.show(found[0].Ref), layout, doc.Layout)
+		}
 		traces = append(traces, "the pipeline's document, created "+found[0].CreateTime.UTC().Format(time.RFC3339))
 	}
 	// Names are enough: Select without fields. The runs outlive the rest when someone deletes documents one by one.
-	lanes, err := tx.Documents(pipeline.Collection("lanes").Select()).GetAll()
+	lanes, err := tx.Documents(s.pipeline(client).Collection("lanes").Select()).GetAll()
 	if err != nil {
 		return err //nolint:wrapcheck // as above
 	}
@@ -117,17 +123,29 @@ func (s *Store) refuseTraces(tx *firestore.Transaction, client *firestore.Client
 		}
 		traces = append(traces, "lane "+lane.Ref.ID)
 	}
-	run, err := tx.Documents(pipeline.Collection("runs").Select().Limit(1)).Next()
-	switch {
-	case err == nil:
-		traces = append(traces, "run "+run.Ref.ID)
-	case !errors.Is(err, iterator.Done):
-		return err //nolint:wrapcheck // as above
+	others, err := s.records(tx, client)
+	if err != nil {
+		return err
 	}
-	if len(traces) == 0 {
+	if traces = append(traces, others...); len(traces) == 0 {
 		return nil
 	}
 	return s.missing(own, "although earlier runs left "+strings.Join(traces, ", "))
+}
+
+// records names one run and one audit entry, as far as there are any.
+func (s *Store) records(tx *firestore.Transaction, client *firestore.Client) ([]string, error) {
+	var traces []string
+	for _, of := range []struct{ collection, name string }{{"runs", "run "}, {"audit", "audit entry "}} {
+		one, err := tx.Documents(s.pipeline(client).Collection(of.collection).Select().Limit(1)).Next()
+		switch {
+		case err == nil:
+			traces = append(traces, of.name+one.Ref.ID)
+		case !errors.Is(err, iterator.Done):
+			return nil, err //nolint:wrapcheck // classified by the caller; RunTransaction must see an Aborted
+		}
+	}
+	return traces, nil
 }
 
 // Update replaces every field of the document in one Commit, if its update time is still the revision's.
@@ -147,7 +165,7 @@ func (s *Store) Update(ctx context.Context, doc record.Checkpoint, at lease.Revi
 	// The deprecated WriteBatch is what fits. Its successors are a transaction, which is BeginTransaction and Commit, two
 	// round trips for a write that reads nothing and is guarded by its precondition, and BulkWriter, which is not atomic.
 	batch := client.Batch() //nolint:staticcheck // see above
-	batch.Update(own, replacement(doc), firestore.LastUpdateTime(updateTime))
+	batch.Update(own, replacement(encode(doc)), firestore.LastUpdateTime(updateTime))
 	if run != nil {
 		report, err := s.encodeRun(*run)
 		if err != nil {
@@ -158,9 +176,9 @@ func (s *Store) Update(ctx context.Context, doc record.Checkpoint, at lease.Revi
 	results, err := batch.Commit(call)
 	switch {
 	case status.Code(err) == codes.FailedPrecondition:
-		return "", s.refused(call, own, err)
+		return "", s.refused(ctx, call, doc, err)
 	case status.Code(err) == codes.NotFound && strings.Contains(err.Error(), "/documents/"): // else it is the database
-		return "", s.missing(own, "although it was read before")
+		return "", s.gone(ctx, call, doc)
 	case err != nil:
 		return "", s.classify(ctx, call, doing, err)
 	}
@@ -169,29 +187,44 @@ func (s *Store) Update(ctx context.Context, doc record.Checkpoint, at lease.Revi
 
 // refused says who was faster. Firestore refuses an update of a deleted document in the same words, so one read, which
 // only a refusal costs, tells the two apart; where it fails the refusal stands.
-func (s *Store) refused(ctx context.Context, own *firestore.DocumentRef, err error) error {
-	by := "somebody"
-	snapshot, readErr := own.Get(ctx)
+func (s *Store) refused(ctx, call context.Context, doc record.Checkpoint, err error) error {
+	client, connectErr := s.connect(call)
+	if connectErr != nil {
+		return connectErr
+	}
+	own, by := s.lane(client, doc.Lane), "somebody"
+	snapshot, readErr := own.Get(call)
 	switch {
 	case readErr == nil:
 		if id, ok := snapshot.Data()["updatedBy"].(string); ok {
 			by = id
 		}
 	case status.Code(readErr) == codes.NotFound && snapshot != nil:
-		return s.missing(own, "although it was read before")
+		return s.gone(ctx, call, doc)
 	}
 	return fault.Conflictf("updating %s: it was changed by %s since it was read: %w", s.show(own), by, brief{err})
 }
 
-// replacement sets each top-level field. Maps are values here, so that they are replaced as a whole: a partition that is
-// gone is gone, and no key such as "orders/3" is ever read as a path.
-func replacement(doc record.Checkpoint) []firestore.Update {
-	fields := encode(doc)
-	updates := make([]firestore.Update, 0, len(fields))
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		updates = append(updates, firestore.Update{FieldPath: firestore.FieldPath{name}, Value: fields[name]})
+// gone says why a lane that was read has no document any more: the lanes were changed, or somebody deleted it.
+func (s *Store) gone(ctx, call context.Context, doc record.Checkpoint) error {
+	client, err := s.connect(call)
+	if err != nil {
+		return err
 	}
-	return updates
+	own := s.lane(client, doc.Lane)
+	found, err := client.GetAll(call, []*firestore.DocumentRef{s.pipeline(client)})
+	if err != nil {
+		err = s.classify(ctx, call, "looking for why "+s.show(own)+" is gone", err)
+		if fault.KindOf(err) == fault.Transient {
+			return err
+		}
+		return s.missing(own, "although it was read before") // which is known, whatever is wrong with the other one
+	}
+	if layout, ok := found[0].Data()["layout"].(int64); ok && layout != int64(doc.Layout) {
+		return fault.Conflictf("%s is gone: %v changed the lanes of the pipeline, which has layout %d now and not %d", s.show(own),
+			found[0].Data()["updatedBy"], layout, doc.Layout)
+	}
+	return s.missing(own, "although it was read before")
 }
 
 func (s *Store) pipeline(client *firestore.Client) *firestore.DocumentRef {

@@ -1,6 +1,7 @@
 package firecheckpoint_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
@@ -102,8 +103,9 @@ func newHarness(t *testing.T) pulltest.CheckpointHarness {
 		_, err := lane(n).Update(t.Context(), []firestore.Update{{Path: name, Value: value}})
 		must(t, err)
 	}
+	store := newStore(t)
 	return pulltest.CheckpointHarness{
-		Store: newStore(t),
+		Store: store,
 		Other: newStore(t),
 		DeleteLane: func(t *testing.T, n int) {
 			t.Helper()
@@ -114,6 +116,28 @@ func newHarness(t *testing.T) pulltest.CheckpointHarness {
 			t.Helper()
 			_, err := pipeline.Delete(t.Context(), firestore.Exists)
 			must(t, err)
+		},
+		DeleteRuns: func(t *testing.T) {
+			t.Helper()
+			all, err := pipeline.Collection("runs").Documents(t.Context()).GetAll()
+			must(t, err)
+			for _, run := range all {
+				_, err := run.Ref.Delete(t.Context())
+				must(t, err)
+			}
+		},
+		Audits: func(ctx context.Context) ([]record.Audit, error) {
+			never(t, pipeline.Collection("audit"))
+			return store.Audits(ctx)
+		},
+		LowerSchema: func(t *testing.T, n int) {
+			t.Helper()
+			for _, doc := range []*firestore.DocumentRef{lane(n), pipeline} {
+				_, err := doc.Update(t.Context(), []firestore.Update{
+					{Path: "schema", Value: 1}, {Path: "draining", Value: firestore.Delete}, {Path: "audits", Value: firestore.Delete},
+				})
+				must(t, err)
+			}
 		},
 		RaiseSchema: func(t *testing.T, n int) {
 			t.Helper()
@@ -148,6 +172,18 @@ func runs(t *testing.T, pipeline *firestore.DocumentRef) []record.Report {
 		must(t, json.Unmarshal(text, &reports[i]))
 	}
 	return reports
+}
+
+// never checks that no TTL policy removes the audit.
+func never(t *testing.T, audit *firestore.CollectionRef) {
+	t.Helper()
+	entries, err := audit.Documents(t.Context()).GetAll()
+	must(t, err)
+	for _, entry := range entries {
+		if _, ok := entry.Data()["expireAt"]; ok {
+			t.Errorf("audit entry %s has an expireAt", entry.Ref.ID)
+		}
+	}
 }
 
 func must(t *testing.T, err error) {

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidemark/tidemark/shared/fault"
@@ -33,15 +34,28 @@ type Lane struct {
 	ctx      context.Context
 	lose     context.CancelCauseFunc
 	requests chan request
-	paused   chan struct{}
+	paused   signal
+	draining signal
 	ended    chan struct{}
+	trusted  atomic.Pointer[time.Time] // what Trusted returns; written by the goroutine of own only
 
 	// Owned by the goroutine of own.
-	doc       record.Checkpoint
-	at        Revision
-	trusted   time.Time // local time until which the lease is surely ours
-	expires   time.Time // as in the last write that was tried
-	sawPaused bool
+	doc     record.Checkpoint
+	at      Revision
+	expires time.Time // as in the last write that was tried
+}
+
+// signal is closed once, by the goroutine that owns the document.
+type signal struct {
+	c      chan struct{}
+	closed bool
+}
+
+func (s *signal) closeIf(seen bool) {
+	if seen && !s.closed {
+		s.closed = true
+		close(s.c)
+	}
 }
 
 type request struct {
@@ -56,21 +70,27 @@ type request struct {
 }
 
 // Take takes the lease of the lane that was read, and stores change in the same write. Conflict where someone alive
-// holds it, or took it in between. The lease is renewed until Release, or until it is lost: then Context ends.
+// holds it, where someone took it or changed the lanes in between, and while the pipeline drains. The lease is renewed
+// until Release, or until it is lost: then Context ends.
 func Take(ctx context.Context, store Store, reading Reading, terms Terms, change Change) (*Lane, error) {
 	doc := reading.Checkpoint()
 	if now := reading.Now(); doc.Lease.Holder != "" && now.Before(doc.Lease.ExpiresAt) {
 		return nil, fault.Conflictf("lane %d is held by run %s for another %s", doc.Lane, doc.Lease.Holder,
 			doc.Lease.ExpiresAt.Sub(now).Round(time.Millisecond))
 	}
+	if err := reading.Drained(); err != nil {
+		return nil, err
+	}
+	doc.Draining = record.Draining{} // one that has ended by itself
 	l := &Lane{
 		store: store, terms: terms, reading: reading, doc: doc, at: reading.Revision,
-		requests: make(chan request), paused: make(chan struct{}), ended: make(chan struct{}),
+		requests: make(chan request), ended: make(chan struct{}),
+		paused: signal{c: make(chan struct{})}, draining: signal{c: make(chan struct{})},
 	}
 	l.doc.Lease.Epoch++
 	l.doc.Lease.Holder = terms.Holder
 	// Before the first write there is nothing to lose: it may take as long as one lease.
-	l.trusted = time.Now().Add(terms.Length)
+	l.trust(time.Now().Add(terms.Length))
 	if err := l.write(request{ctx: ctx, change: change}); err != nil {
 		return nil, fmt.Errorf("taking the lease of lane %d: %w", doc.Lane, err)
 	}
@@ -83,7 +103,18 @@ func Take(ctx context.Context, store Store, reading Reading, terms Terms, change
 func (l *Lane) Context() context.Context { return l.ctx }
 
 // Paused is closed when an operator pauses the lane while it is held.
-func (l *Lane) Paused() <-chan struct{} { return l.paused }
+func (l *Lane) Paused() <-chan struct{} { return l.paused.c }
+
+// Draining is closed when the lanes of the pipeline are to change while this one is held: the sooner it is released, the
+// sooner they are. The lease counts as before, and is renewed.
+func (l *Lane) Draining() <-chan struct{} { return l.draining.c }
+
+// Trusted returns the local time, with the monotonic clock, until which the lease is surely ours: counted from before the
+// write that last renewed it was sent, so it is never later than the end of the lease by the store's clock. Heartbeats
+// and commits move it on; once the lease was given back or lost it is not in the future any more. Safe for concurrent use.
+func (l *Lane) Trusted() time.Time { return *l.trusted.Load() }
+
+func (l *Lane) trust(until time.Time) { l.trusted.Store(&until) }
 
 // Commit stores a change and renews the lease. A nil error promises that it is stored; Conflict, that the lease is
 // lost and nothing was stored.
@@ -115,6 +146,7 @@ func (l *Lane) ask(req request) error {
 // own is the goroutine that owns the document.
 func (l *Lane) own() {
 	defer close(l.ended)
+	defer func() { l.trust(earlier(l.Trusted(), time.Now())) }()
 	heartbeat := time.NewTimer(l.terms.Heartbeat)
 	defer heartbeat.Stop()
 	for {
@@ -131,7 +163,7 @@ func (l *Lane) own() {
 		case <-heartbeat.C:
 			err = l.write(request{ctx: l.ctx, change: func(*record.Checkpoint) {}})
 		}
-		if err != nil && (fault.KindOf(err) != fault.Transient || !time.Now().Before(l.trusted)) {
+		if err != nil && (fault.KindOf(err) != fault.Transient || !time.Now().Before(l.Trusted())) {
 			l.lose(err)
 			return
 		}

@@ -352,7 +352,7 @@ func (d *deletable) Load(ctx context.Context, lane int) (lease.Snapshot, error) 
 
 func (d *deletable) Update(ctx context.Context, doc record.Checkpoint, at lease.Revision, run *record.Report) (lease.Revision, error) {
 	if d.deleted {
-		return "", fault.Conflictf("the document has changed")
+		return "", fault.Fatalf("checkpoint-missing", "the document does not exist although it was read before")
 	}
 	return d.Store.Update(ctx, doc, at, run)
 }

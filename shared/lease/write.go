@@ -15,7 +15,7 @@ import (
 // write stores the document with a change, by compare-and-set, until it is known to be stored or not. It gives up when
 // the request's context ends or the lease can no longer be trusted.
 func (l *Lane) write(req request) error {
-	ctx, cancel := context.WithDeadline(req.ctx, l.trusted)
+	ctx, cancel := context.WithDeadline(req.ctx, l.Trusted())
 	defer cancel()
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval = l.terms.attempt() / 16
@@ -108,30 +108,39 @@ func (l *Lane) stored(doc record.Checkpoint, at Revision, sent time.Time) {
 	if doc.Lease.Holder == l.terms.Holder {
 		// The lease was written as ending a Length after a time that was never ahead of the store's, so counting from
 		// before the write was sent can only err towards letting go too early.
-		l.trusted = earlier(sent.Add(l.terms.Length), l.reading.here(doc.Lease.ExpiresAt))
+		l.trust(earlier(sent.Add(l.terms.Length), l.reading.here(doc.Lease.ExpiresAt)))
 	}
-	if doc.Paused && !l.sawPaused {
-		l.sawPaused = true
-		close(l.paused)
-	}
+	l.paused.closeIf(doc.Paused)
+	l.draining.closeIf(doc.Draining.By != "")
 }
 
 // judge compares the stored document with the one that was sent, after a write that did not simply succeed.
 func (l *Lane) judge(found Snapshot, next record.Checkpoint, sent time.Time, err error) (done bool, _ error) {
 	switch doc := found.Doc; {
-	case doc == nil && l.at == "":
-		return false, transient(err) // nothing was created: send it again
+	case doc == nil && fault.KindOf(err) == fault.Conflict:
+		return false, err // the lanes were changed, and this one is not among them
 	case doc == nil:
-		return false, fault.Fatalf("checkpoint-missing", "the checkpoint of lane %d was deleted while its run was going on", l.doc.Lane)
+		// Nothing was created: send it again. Or it was there before: whether it was lost, or taken away by a change of
+		// the lanes, is what the store says when it is sent again.
+		return false, transient(err)
+	case next.Lease.Holder != "" && sameLease(doc.Lease, next.Lease):
+		// Ours, and edited since by somebody who left the lease as it was: it must not be changed once more.
+		l.stored(*doc, found.Revision, sent)
+		return true, nil
 	case doc.Seq == next.Seq && doc.UpdatedBy == next.UpdatedBy && sameLease(doc.Lease, next.Lease):
 		l.stored(*doc, found.Revision, sent)
 		return true, nil
 	case doc.Lease.Epoch == l.doc.Lease.Epoch && doc.Lease.Holder == l.terms.Holder && l.at != "":
-		// Still ours: nothing was stored, or an operator changed the document (paused the lane). Go on from there.
+		// Still ours: nothing was stored, or an operator changed the document (paused the lane), or another run did (set
+		// the mark of a pipeline that drains). Go on from there.
 		l.stored(*doc, found.Revision, l.lastTrust())
 		return false, transient(err)
 	case found.Revision == l.at && l.at != "":
 		return false, transient(err) // the first write of a lease on a document that is as we read it
+	}
+	if found.Doc.Draining.By != "" {
+		return false, fault.Conflictf("the pipeline began to drain for layout %d while the lease of lane %d was taken: run %s changes its lanes",
+			found.Doc.Draining.Layout, l.doc.Lane, found.Doc.Draining.By)
 	}
 	if found.Doc.Lease.Holder == "" {
 		return false, fault.Conflictf("lane %d was changed by %s while its lease was taken", l.doc.Lane, found.Doc.UpdatedBy)
@@ -156,7 +165,7 @@ func transient(err error) error {
 }
 
 // lastTrust keeps the trust in the lease as it is: somebody else's write did not renew it.
-func (l *Lane) lastTrust() time.Time { return l.trusted.Add(-l.terms.Length) }
+func (l *Lane) lastTrust() time.Time { return l.Trusted().Add(-l.terms.Length) }
 
 func later(a, b time.Time) time.Time {
 	if a.After(b) {

@@ -24,57 +24,77 @@ func encode(doc record.Checkpoint, report json.RawMessage) ([]byte, error) {
 // decode reads the text of a lane document. It is strict, because the file is
 // edited by people: a name that was mistyped, or a field that was deleted, would else be a silent zero.
 func decode(name string, text []byte) (record.Checkpoint, error) {
-	var version struct {
-		Schema int `json:"schema"`
+	var stored document
+	if err := decodeStrictly(name, text, &stored); err != nil {
+		return record.Checkpoint{}, err
 	}
-	if err := json.Unmarshal(text, &version); err != nil {
-		return record.Checkpoint{}, corrupt(name, where(text, err))
+	stored.Schema = record.Schema
+	doc, err := stored.checkpoint()
+	if err == nil {
+		err = doc.Check()
 	}
-	if version.Schema > record.Schema {
-		return record.Checkpoint{}, fault.Fatalf("newer-schema",
-			"%s has schema %d, this program knows %d: a newer program wrote it, run that one", name, version.Schema, record.Schema)
-	}
-	if version.Schema < record.Schema {
-		return record.Checkpoint{}, corrupt(name, fmt.Errorf("schema %d never existed", version.Schema))
-	}
-	doc, err := decodeSchema1(text)
 	if err != nil {
-		return record.Checkpoint{}, corrupt(name, where(text, err))
-	}
-	if err := doc.Check(); err != nil {
 		return record.Checkpoint{}, corrupt(name, err)
 	}
 	return doc, nil
 }
 
-func decodeSchema1(text []byte) (record.Checkpoint, error) {
-	var stored document
+// added are the fields that a schema brought, in the form that stands for nothing. Documents of older schemas get them
+// when they are read.
+func added(schema int, into any) map[string]any {
+	if schema > 1 {
+		return nil
+	}
+	none := map[string]any{"by": "", "lanes": 0.0, "layout": 0.0}
+	if _, ok := into.(*pipelineDocument); ok {
+		return map[string]any{"draining": none, "audits": 0.0}
+	}
+	return map[string]any{"draining": none}
+}
+
+// decodeStrictly fills a document of this or an older schema. Every field of its schema must be there, and no other.
+func decodeStrictly(name string, text []byte, into any) error {
+	var version struct {
+		Schema int `json:"schema"`
+	}
+	if err := json.Unmarshal(text, &version); err != nil {
+		return corrupt(name, where(text, err))
+	}
+	if version.Schema > record.Schema {
+		return fault.Fatalf("newer-schema", "%s has schema %d, this version reads up to %d: deploy the newer version, which wrote it",
+			name, version.Schema, record.Schema)
+	}
+	if version.Schema < 1 {
+		return corrupt(name, fmt.Errorf("schema %d never existed", version.Schema))
+	}
 	strict := json.NewDecoder(bytes.NewReader(text))
 	strict.DisallowUnknownFields()
-	if err := strict.Decode(&stored); err != nil {
-		return record.Checkpoint{}, fmt.Errorf("reading the document: %w", err)
+	if err := strict.Decode(into); err != nil {
+		return corrupt(name, where(text, fmt.Errorf("reading the document: %w", err)))
 	}
 	if _, err := strict.Token(); !errors.Is(err, io.EOF) {
-		return record.Checkpoint{}, errors.New("something follows the document")
-	}
-	doc, err := stored.checkpoint()
-	if err != nil {
-		return record.Checkpoint{}, err
+		return corrupt(name, errors.New("something follows the document"))
 	}
 	// What would be written again must be there to begin with: encoding/json leaves fields at zero without a word.
-	stored.Run = nil
-	canonical, err := marshal(stored)
+	canonical, err := marshal(into)
 	if err != nil {
-		return record.Checkpoint{}, err
+		return err
 	}
-	var want, got any
+	var want, got map[string]any
 	if err := errors.Join(json.Unmarshal(canonical, &want), json.Unmarshal(text, &got)); err != nil {
-		return record.Checkpoint{}, fmt.Errorf("reading the document: %w", err)
+		return corrupt(name, fmt.Errorf("reading the document: %w", err))
+	}
+	delete(want, "run") // the report may be of another version
+	for field, none := range added(version.Schema, into) {
+		if _, ok := got[field]; ok {
+			return corrupt(name, fmt.Errorf("%s is not of schema %d", field, version.Schema))
+		}
+		got[field] = none
 	}
 	if err := complete(want, got, ""); err != nil {
-		return record.Checkpoint{}, err
+		return corrupt(name, err)
 	}
-	return doc, nil
+	return nil
 }
 
 // complete returns an error naming the first field of want that got lacks or has in another JSON type.

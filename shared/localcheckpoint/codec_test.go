@@ -2,6 +2,7 @@ package localcheckpoint_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,26 +17,81 @@ import (
 	"github.com/tidemark/tidemark/shared/record"
 )
 
-// The golden document is what this schema's program stored. It is written once, and never again: a change that makes this
-// test fail is a new schema.
-func TestGolden_Schema1_DecodesAndEncodesToTheSame(t *testing.T) {
+// The golden documents are what each schema's program stored. They are written once, and never again: a change that makes
+// this test fail is a new schema.
+func TestGolden_EachSchema_LoadsAndBecomesTheNewest(t *testing.T) {
 	t.Parallel()
-	stored := goldenText(t)
-	doc, err := localcheckpoint.Decode("golden", stored)
-	must(t, err)
-	if diff := cmp.Diff(golden(), doc, cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("decoded (-want +got):\n%s", diff)
-	}
-	again, err := localcheckpoint.Encode(doc, []byte(`{"run": "20260314T150900Z-1-9f2c"}`))
-	must(t, err)
-	if diff := cmp.Diff(string(stored), string(again)); diff != "" {
-		t.Errorf("encoded again (-stored +encoded):\n%s", diff)
+	older := golden()
+	older.Draining = record.Draining{}
+	for schema, want := range map[int]record.Checkpoint{1: older, 2: golden()} {
+		stored := goldenText(t, fmt.Sprintf("schema%d.json", schema))
+		doc, err := localcheckpoint.Decode("golden", stored)
+		must(t, err)
+		if diff := cmp.Diff(want, doc, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("schema %d decoded (-want +got):\n%s", schema, diff)
+		}
+		again, err := localcheckpoint.Encode(doc, []byte(`{"run": "20260314T150900Z-1-9f2c"}`))
+		must(t, err)
+		text := strings.Replace(string(stored), `"schema": 1,`, `"schema": 2,`, 1)
+		if schema < 2 {
+			text = strings.Replace(text, `  "run": {`, `  "draining": {`+noMark+`},`+"\n"+`  "run": {`, 1)
+		}
+		if diff := cmp.Diff(text, string(again)); diff != "" {
+			t.Errorf("schema %d encoded again (-stored +encoded):\n%s", schema, diff)
+		}
 	}
 }
 
-func goldenText(tb testing.TB) []byte {
+const noMark = "\n    \"by\": \"\",\n    \"lanes\": 0,\n    \"layout\": 0\n  "
+
+func TestGolden_EachSchemaOfThePipeline_LoadsAndBecomesTheNewest(t *testing.T) {
+	t.Parallel()
+	want := record.Pipeline{
+		Layout: 4, Identity: golden().Identity, CreatedAt: golden().Lease.ExpiresAt, UpdatedBy: golden().UpdatedBy,
+		Lanes: make([]record.Checkpoint, 2), Draining: golden().Draining, Audits: 9007199254740993,
+	}
+	older := want
+	older.Draining, older.Audits = record.Draining{}, 0
+	newest := string(goldenText(t, "pipeline2.json"))
+	for schema, want := range map[int]record.Pipeline{1: older, 2: want} {
+		doc, err := localcheckpoint.DecodePipeline("golden", goldenText(t, fmt.Sprintf("pipeline%d.json", schema)))
+		must(t, err)
+		if diff := cmp.Diff(want, *doc); diff != "" {
+			t.Errorf("schema %d decoded (-want +got):\n%s", schema, diff)
+		}
+		doc.Draining, doc.Audits = golden().Draining, 9007199254740993
+		again, err := localcheckpoint.EncodePipeline(*doc)
+		must(t, err)
+		if diff := cmp.Diff(newest, string(again)); diff != "" {
+			t.Errorf("schema %d encoded again (-newest +encoded):\n%s", schema, diff)
+		}
+	}
+}
+
+// The newest schema has a golden document, so that the next one cannot forget to keep it.
+func TestGolden_OfEverySchema(t *testing.T) {
+	t.Parallel()
+	for schema := 1; schema <= record.Schema; schema++ {
+		goldenText(t, fmt.Sprintf("schema%d.json", schema))
+		goldenText(t, fmt.Sprintf("pipeline%d.json", schema))
+	}
+}
+
+func TestDecode_NewerSchema_NamesBothAndWhatToDo(t *testing.T) {
+	t.Parallel()
+	text := bytes.Replace(goldenText(t, "schema2.json"), []byte(`"schema": 2,`), fmt.Appendf(nil, `"schema": %d, "news": true,`, record.Schema+5), 1)
+	_, err := localcheckpoint.Decode("/data/orders/lanes/1.json", text)
+	wantFault(t, err, fault.Fatal, "newer-schema")
+	for _, part := range []string{"/data/orders/lanes/1.json", fmt.Sprint(record.Schema + 5), fmt.Sprintf("up to %d", record.Schema), "deploy the newer version"} {
+		if err != nil && !strings.Contains(err.Error(), part) {
+			t.Errorf("%q does not say %q", err, part)
+		}
+	}
+}
+
+func goldenText(tb testing.TB, name string) []byte {
 	tb.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", "golden", "schema1.json"))
+	text, err := os.ReadFile(filepath.Join("testdata", "golden", name))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -46,7 +102,8 @@ func golden() record.Checkpoint {
 	at := time.Date(2026, 3, 14, 15, 9, 26, 535_897_000, time.UTC)
 	orders, payments := record.Partition{Topic: "orders", ID: 3}, record.Partition{Topic: "payments.eu", ID: 0}
 	return record.Checkpoint{
-		Schema: 1, Lane: 1, Lanes: 2, Layout: 4, Paused: true, Seq: 9007199254740993,
+		Schema: 2, Lane: 1, Lanes: 2, Layout: 4, Paused: true, Seq: 9007199254740993,
+		Draining: record.Draining{By: "20260314T151000Z-0-0a1b", Lanes: 3, Layout: 5, Since: at, Until: at.Add(30 * time.Minute)},
 		Lease:    record.Lease{Holder: "20260314T150900Z-1-9f2c", Epoch: 7, ExpiresAt: at},
 		Identity: map[string]string{"cluster": "MkU3OEVBNTcwNTJENDM2Qk", "namespace": "shop.orders"},
 		Topics:   map[string]record.Topic{"orders": {ID: "dGhpcyBpcyBhbiBpZA", Incarnation: 1, Rewrite: 2}, "payments.eu": {}},
@@ -78,13 +135,15 @@ func TestDecode_BrokenFile_NamesFileAndField(t *testing.T) {
 		{"negative offset", `"offset": 9007199254740993`, `"offset": -5`, "offsets.orders/3.offset is -5"},
 		{"no lanes", `"lanes": 2`, `"lanes": 0`, "lanes is 0"},
 		{"gap backwards", `"from": 10,`, `"from": 1001,`, "gaps[0].from is 1001, beyond its to, which is 1000"},
-		{"schema deleted", `"schema": 1,`, ``, "schema 0 never existed"},
+		{"schema deleted", `"schema": 2,`, ``, "schema 0 never existed"},
+		{"half a mark", `"layout": 5,`, ``, "draining.layout is missing"},
+		{"a mark in schema 1", `"schema": 2,`, `"schema": 1,`, "draining is not of schema 1"},
 		{"half a file", `"identity": {`, "\x00", "line 13"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			text := goldenText(t)
+			text := goldenText(t, "schema2.json")
 			if !bytes.Contains(text, []byte(c.old)) {
 				t.Fatalf("the golden document does not contain %q", c.old)
 			}
@@ -98,14 +157,15 @@ func TestDecode_BrokenFile_NamesFileAndField(t *testing.T) {
 			}
 		})
 	}
-	for _, text := range []string{"", "null", "[]", "1", "{}", string(goldenText(t)) + "{}"} {
+	for _, text := range []string{"", "null", "[]", "1", "{}", string(goldenText(t, "schema2.json")) + "{}"} {
 		_, err := localcheckpoint.Decode("1.json", []byte(text))
 		wantFault(t, err, fault.Fatal, "checkpoint-corrupt")
 	}
 }
 
 func FuzzDecode(f *testing.F) {
-	f.Add(goldenText(f))
+	f.Add(goldenText(f, "schema1.json"))
+	f.Add(goldenText(f, "schema2.json"))
 	f.Add([]byte(`{"schema":1,"offsets":{"/":{}}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		doc, err := localcheckpoint.Decode("fuzz", text)

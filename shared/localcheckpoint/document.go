@@ -30,6 +30,7 @@ type document struct {
 	GapRecords      int64                  `json:"gapRecords"`
 	LastRun         string                 `json:"lastRun"`
 	UpdatedBy       string                 `json:"updatedBy"`
+	Draining        drainingDoc            `json:"draining"` // from schema 2 on
 	// Run is the report that was stored with this write. Being in the same file makes the two one atomic write; its own
 	// file under runs/ is made from it. It is never read as a report: another version may have written it.
 	Run json.RawMessage `json:"run,omitempty"`
@@ -39,6 +40,24 @@ type leaseDoc struct {
 	Holder    string    `json:"holder"`
 	Epoch     int64     `json:"epoch"`
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
+}
+
+type drainingDoc struct {
+	By     string    `json:"by"`
+	Lanes  int       `json:"lanes"`
+	Layout int       `json:"layout"`
+	Since  time.Time `json:"since,omitzero"`
+	Until  time.Time `json:"until,omitzero"`
+}
+
+func fromDraining(d record.Draining) drainingDoc {
+	d.Since, d.Until = micros(d.Since), micros(d.Until)
+	return drainingDoc(d)
+}
+
+func (d drainingDoc) draining() record.Draining {
+	d.Since, d.Until = micros(d.Since), micros(d.Until)
+	return record.Draining(d)
 }
 
 type topicDoc struct {
@@ -87,6 +106,7 @@ func fromCheckpoint(c record.Checkpoint) document {
 		Rejects:         make([]rejectDoc, 0, len(c.Rejects)),
 		Gaps:            make([]gapDoc, 0, len(c.Gaps)),
 		GapRecords:      c.GapRecords, LastRun: c.LastRun, UpdatedBy: c.UpdatedBy,
+		Draining: fromDraining(c.Draining),
 	}
 	for name, value := range c.Identity {
 		d.Identity[name] = value
@@ -123,6 +143,7 @@ func (d document) checkpoint() (record.Checkpoint, error) {
 		Offsets:         make(map[record.Partition]record.Position, len(d.Offsets)),
 		Missing:         make(map[record.Partition]record.Missing, len(d.Missing)),
 		GapRecords:      d.GapRecords, LastRun: d.LastRun, UpdatedBy: d.UpdatedBy,
+		Draining: d.Draining.draining(),
 	}
 	for name, t := range d.Topics {
 		c.Topics[name] = record.Topic(t)

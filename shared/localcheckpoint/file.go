@@ -62,6 +62,10 @@ func (f *diskFolder) lock(ctx context.Context) (func(), error) {
 		_ = file.Close()
 		return nil, storage(err, "locking %s", name)
 	}
+	if err := f.recover(); err != nil {
+		_ = file.Close() // which unlocks
+		return nil, err
+	}
 	return func() { _ = file.Close() }, nil // which unlocks
 }
 
@@ -86,6 +90,16 @@ func flock(ctx context.Context, file *os.File) error {
 }
 
 func (f *diskFolder) read(name string) ([]byte, error) {
+	pending, err := f.pending()
+	if err != nil {
+		return nil, err
+	}
+	if content, ok := pending[name]; ok {
+		if content == nil {
+			return nil, fs.ErrNotExist
+		}
+		return []byte(*content), nil
+	}
 	return os.ReadFile(f.path(name)) //nolint:wrapcheck // the error names the file
 }
 
@@ -121,7 +135,7 @@ func (f *diskFolder) create(files map[string][]byte) error {
 		return err
 	}
 	// Empty folders are in the way of the name. Remove takes no other ones, so that nothing of a person's is ever lost.
-	for _, sub := range []string{"lanes", "runs", ""} {
+	for _, sub := range []string{"lanes", "runs", "audit", ""} {
 		_ = os.Remove(f.path(sub))
 	}
 	if err := os.Rename(staged.root, f.root); err != nil {

@@ -47,6 +47,14 @@ func help(dir, task string) error {
 		_, err := io.Copy(io.Discard, os.Stdin)
 		return err
 	}
+	if task == "lanes" {
+		fmt.Println("changing")
+		for n := 0; ; n++ {
+			if err := store.Edit(context.Background(), relaid(1+n%5)); err != nil {
+				return err
+			}
+		}
+	}
 	for range 25 {
 		if err := addOne(store); err != nil {
 			return err
@@ -207,7 +215,7 @@ func TestFile_FoldersWithoutCheckpoint_AreUsedOrRefused(t *testing.T) {
 		{"a person's file", []string{"notes.txt"}, "checkpoint-folder"},
 		{"another lane", []string{"lanes/1.json"}, "checkpoint-missing"},
 		{"a run", []string{"runs/run-1.json"}, "checkpoint-missing"},
-		{"a pipeline", []string{"pipeline.json"}, "checkpoint-missing"},
+		{"an audit entry", []string{"audit/0000000001.json"}, "checkpoint-missing"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

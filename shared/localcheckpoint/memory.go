@@ -61,11 +61,17 @@ func (f *memoryFolder) write(name string, content []byte) error {
 	return f.create(map[string][]byte{name: content})
 }
 
-func (f *memoryFolder) create(files map[string][]byte) error {
+func (f *memoryFolder) create(files map[string][]byte) error { return f.apply(files) }
+
+func (f *memoryFolder) apply(files map[string][]byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.count++
 	for name, content := range files {
+		if content == nil {
+			delete(f.files, name)
+			continue
+		}
 		f.files[name] = memoryFile{content: slices.Clone(content), age: f.count}
 	}
 	return nil

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,6 +33,9 @@ type folder interface {
 	write(name string, content []byte) error
 	// create makes the folder with all these files in one step.
 	create(files map[string][]byte) error
+	// apply replaces and creates files, and removes those whose content is nil, all in one step that no crash halves and
+	// that no reader sees half of one file. Its caller holds the lock.
+	apply(files map[string][]byte) error
 	// list returns the names of the files below a subfolder, oldest first.
 	list(sub string) ([]string, error)
 	remove(name string) error
@@ -50,16 +52,6 @@ type store struct {
 const pipelineFile = "pipeline.json"
 
 func laneFile(lane int) string { return path.Join("lanes", strconv.Itoa(lane)+".json") }
-
-// pipelineDocument is what holds for all lanes. That it exists says that the pipeline has run.
-type pipelineDocument struct {
-	Schema    int               `json:"schema"`
-	Lanes     int               `json:"lanes"`
-	Layout    int               `json:"layout"`
-	Identity  map[string]string `json:"identity"`
-	CreatedAt time.Time         `json:"createdAt"`
-	UpdatedBy string            `json:"updatedBy"`
-}
 
 // Load reads the lane's file. It takes no lock, because files are replaced as a whole.
 func (s *store) Load(ctx context.Context, lane int) (lease.Snapshot, error) {
@@ -92,12 +84,12 @@ func (s *store) Create(ctx context.Context, doc record.Checkpoint) (lease.Revisi
 		return "", err
 	}
 	defer unlock()
-	if err := s.refuseTraces(doc.Lane); err != nil {
+	if err := s.refuseTraces(doc); err != nil {
 		return "", err
 	}
-	pipeline, err := marshal(pipelineDocument{
-		Schema: doc.Schema, Lanes: doc.Lanes, Layout: doc.Layout, Identity: doc.Identity,
-		CreatedAt: micros(s.clock()), UpdatedBy: doc.UpdatedBy,
+	pipeline, err := encodePipeline(record.Pipeline{
+		Layout: doc.Layout, Identity: doc.Identity, CreatedAt: s.clock(), UpdatedBy: doc.UpdatedBy,
+		Lanes: make([]record.Checkpoint, doc.Lanes),
 	})
 	if err != nil {
 		return "", err
@@ -119,33 +111,48 @@ func (s *store) Create(ctx context.Context, doc record.Checkpoint) (lease.Revisi
 	return revisionOf(own), nil
 }
 
-// refuseTraces says why the first documents of a pipeline cannot be created for a lane: they exist, or some of them do.
-func (s *store) refuseTraces(lane int) error {
+// refuseTraces says why the first documents of a pipeline cannot be created: they exist, or some of them do.
+func (s *store) refuseTraces(doc record.Checkpoint) error {
+	name := s.folder.show(laneFile(doc.Lane))
+	pipeline, err := s.readPipeline()
+	switch {
+	case err != nil:
+		return err
+	case pipeline != nil && pipeline.Layout != doc.Layout:
+		return fault.Conflictf("creating %s: %s has layout %d and not %d: another run created it first", name,
+			s.folder.show(pipelineFile), pipeline.Layout, doc.Layout)
+	}
+	if _, err := s.folder.read(laneFile(doc.Lane)); err == nil {
+		return fault.Conflictf("%s exists: another run created it first", name)
+	}
+	traces, err := s.traces("lanes", "runs", "audit")
+	if err != nil || len(traces) == 0 {
+		return err
+	}
+	return missingDocument(name, fmt.Sprintf("although %s has %s", s.folder.show(""), strings.Join(traces, ", ")))
+}
+
+// traces names what there is of the pipeline: its own document, and what is in the folders.
+func (s *store) traces(folders ...string) ([]string, error) {
 	var traces []string
 	_, err := s.folder.read(pipelineFile)
 	switch {
 	case err == nil:
 		traces = append(traces, pipelineFile)
 	case !errors.Is(err, fs.ErrNotExist):
-		return storage(err, "reading %s", s.folder.show(pipelineFile))
+		return nil, storage(err, "reading %s", s.folder.show(pipelineFile))
 	}
-	for _, sub := range []string{"lanes", "runs"} {
+	for _, sub := range folders {
 		names, err := s.folder.list(sub)
 		if err != nil {
-			return storage(err, "reading %s", s.folder.show(sub))
-		}
-		if slices.Contains(names, laneFile(lane)) {
-			return fault.Conflictf("%s exists: another run created it first", s.folder.show(laneFile(lane)))
+			return nil, storage(err, "reading %s", s.folder.show(sub))
 		}
 		if len(names) > 3 {
 			names = append(names[:3:3], fmt.Sprintf("and %d more in %s", len(names)-3, sub))
 		}
 		traces = append(traces, names...)
 	}
-	if len(traces) == 0 {
-		return nil
-	}
-	return missingDocument(s.folder.show(laneFile(lane)), fmt.Sprintf("although %s has %s", s.folder.show(""), strings.Join(traces, ", ")))
+	return traces, nil
 }
 
 func missingDocument(name, evidence string) error {
@@ -169,7 +176,7 @@ func (s *store) Update(ctx context.Context, doc record.Checkpoint, at lease.Revi
 	}
 	defer unlock()
 	name := laneFile(doc.Lane)
-	before, err := s.unchanged(doc.Lane, at)
+	before, err := s.unchanged(doc, at)
 	if err != nil {
 		return "", err
 	}
@@ -187,11 +194,11 @@ func (s *store) Update(ctx context.Context, doc record.Checkpoint, at lease.Revi
 
 // unchanged returns the report in the lane's file, or why the file is not at the revision. A text of the revision was
 // decoded when it was read, and is not again.
-func (s *store) unchanged(lane int, at lease.Revision) (json.RawMessage, error) {
-	name := s.folder.show(laneFile(lane))
-	text, err := s.folder.read(laneFile(lane))
+func (s *store) unchanged(of record.Checkpoint, at lease.Revision) (json.RawMessage, error) {
+	name := s.folder.show(laneFile(of.Lane))
+	text, err := s.folder.read(laneFile(of.Lane))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, missingDocument(name, "although it was read before")
+		return nil, s.gone(of)
 	}
 	if err != nil {
 		return nil, storage(err, "reading %s", name)
@@ -210,6 +217,20 @@ func (s *store) unchanged(lane int, at lease.Revision) (json.RawMessage, error) 
 		return nil, corrupt(name, where(text, err))
 	}
 	return with.Run, nil
+}
+
+// gone says why a lane that was read has no file any more.
+func (s *store) gone(of record.Checkpoint) error {
+	name := s.folder.show(laneFile(of.Lane))
+	pipeline, err := s.readPipeline()
+	if err != nil {
+		return err
+	}
+	if pipeline != nil && pipeline.Layout != of.Layout {
+		return fault.Conflictf("%s is gone: %s changed the lanes of the pipeline, which has layout %d now and not %d", name,
+			pipeline.UpdatedBy, pipeline.Layout, of.Layout)
+	}
+	return missingDocument(name, "although it was read before")
 }
 
 func encodeReport(run *record.Report) (json.RawMessage, error) {

@@ -2,6 +2,7 @@ package localcheckpoint_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"testing"
@@ -40,6 +41,7 @@ func open(t *testing.T, dir string) *localcheckpoint.File {
 // files is what both stores let a test do behind their backs.
 type files interface {
 	lease.Store
+	Audits(ctx context.Context) ([]record.Audit, error)
 	Remove(name string) error
 	Write(name string, content []byte) error
 	Read(name string) ([]byte, error)
@@ -59,9 +61,24 @@ func harness(store, other files) pulltest.CheckpointHarness {
 			t.Helper()
 			must(t, store.Remove("pipeline.json"))
 		},
+		DeleteRuns: func(t *testing.T) {
+			t.Helper()
+			names, err := store.List("runs")
+			must(t, err)
+			for _, name := range names {
+				must(t, store.Remove(name))
+			}
+		},
+		Audits: store.Audits,
+		LowerSchema: func(t *testing.T, n int) {
+			t.Helper()
+			for _, name := range []string{lane(n), "pipeline.json"} {
+				lower(t, store, name)
+			}
+		},
 		RaiseSchema: func(t *testing.T, n int) {
 			t.Helper()
-			replace(t, store, lane(n), `"schema": 1,`, `"schema": 2, "news": true,`)
+			replace(t, store, lane(n), fmt.Sprintf(`"schema": %d,`, record.Schema), fmt.Sprintf(`"schema": %d, "news": true,`, record.Schema+1))
 		},
 		Pause: func(t *testing.T, n int) {
 			t.Helper()
@@ -85,6 +102,21 @@ func runs(t *testing.T, store files) []record.Report {
 		must(t, json.Unmarshal(text, &reports[i]))
 	}
 	return reports
+}
+
+// lower makes a document one of schema 1, as often as it is asked to.
+func lower(t *testing.T, store files, name string) {
+	t.Helper()
+	text, err := store.Read(name)
+	must(t, err)
+	var fields map[string]json.RawMessage
+	must(t, json.Unmarshal(text, &fields))
+	fields["schema"] = json.RawMessage("1")
+	delete(fields, "draining")
+	delete(fields, "audits")
+	text, err = json.Marshal(fields)
+	must(t, err)
+	must(t, store.Write(name, text))
 }
 
 // replace edits a file as a person would.

@@ -36,8 +36,8 @@ type Reader interface {
 type Sink interface {
 	// Write stores the writes: those of one Order in the order of the list, the others in any. A nil error promises that
 	// a majority acknowledged each one that is not in Rejected; with an error some may be stored, and all may be sent
-	// again. The deadline of ctx is no later than the end of the lease, as far as it is known: nothing may take effect
-	// in the collection after it.
+	// again. Where the pipeline deletes, the deadline of ctx is no later than the end of the lease, and nothing may take
+	// effect in the collection after it.
 	Write(ctx context.Context, writes []record.Write) (record.WriteResult, error)
 	// Order returns the same number for all writes whose order matters to one another, because MongoDB takes their _ids
 	// for equal; two calls of Write with such writes must not overlap. false where a write's order does not matter.

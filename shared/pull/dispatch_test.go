@@ -166,3 +166,30 @@ func TestRun_OnlyDroppedRecords_MoveTheCheckpointAndWriteNothing(t *testing.T) {
 		}
 	})
 }
+
+// deadlineSink notes the most time that a write was given.
+type deadlineSink struct {
+	pull.Sink
+	most *time.Duration
+}
+
+func (s deadlineSink) Write(ctx context.Context, writes []record.Write) (record.WriteResult, error) {
+	end, _ := ctx.Deadline() // a run always has one
+	*s.most = max(*s.most, time.Until(end))
+	return s.Sink.Write(ctx, writes)
+}
+
+func TestRun_WhereThePipelineDeletes_WritesEndWithTheLease(t *testing.T) {
+	t.Parallel()
+	for _, deletes := range []bool{true, false} {
+		in(t, func(t *testing.T, w *world) {
+			var most time.Duration
+			w.settings.WritesEndWithLease = deletes
+			w.wrap = func(s pull.Sink) pull.Sink { return deadlineSink{s, &most} }
+			w.mustRun()
+			if within := most <= w.settings.LeaseLength; within != deletes {
+				t.Errorf("deletes %t: a write was given %s, the lease lasts %s", deletes, most, w.settings.LeaseLength)
+			}
+		})
+	}
+}

@@ -29,11 +29,6 @@ func (r *Runner) checkFits(checkpoint record.Checkpoint, log record.Log) error {
 	if checkpoint.Lanes == 0 {
 		return nil // a first run
 	}
-	if checkpoint.Lanes != r.Lanes || checkpoint.Layout != r.Layout {
-		return fault.Fatalf("lanes-changed", "pipeline %s is laid out in %d lanes (layout %d) and the config says %d (layout %d). "+
-			"Lanes cannot be changed by this version: set run.lanes to %d and run.layout to %d",
-			r.Pipeline, checkpoint.Lanes, checkpoint.Layout, r.Lanes, r.Layout, checkpoint.Lanes, checkpoint.Layout)
-	}
 	var differences []string
 	now := r.identity(log)
 	for _, key := range slices.Sorted(maps.Keys(now)) {

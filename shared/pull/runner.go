@@ -41,6 +41,10 @@ func (r *Runner) Run(ctx context.Context, lane int, stop <-chan struct{}) (recor
 		return run.end(ctx, err)
 	}
 	r.passed(ctx, PhaseCheckpoint)
+	saved, err = r.layOut(ctx, run, saved)
+	if err != nil {
+		return run.end(ctx, err)
+	}
 	checkpoint := saved.Checkpoint()
 	if checkpoint.Paused {
 		return run.as(record.Paused)
@@ -73,7 +77,7 @@ func (r *Runner) Run(ctx context.Context, lane int, stop <-chan struct{}) (recor
 	}
 	r.passed(ctx, PhaseLease)
 	progress := newProgress(plan, r.newRejects(checkpoint.Rejects), saved.Now)
-	err = r.move(held, run, plan, progress, stop)
+	err = r.move(held, run, plan, progress, r.stopping(held, progress, stop))
 	if err == nil {
 		err = r.checkTopics(held.Context(), run, progress)
 	}

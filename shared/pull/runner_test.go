@@ -457,7 +457,7 @@ func TestRun_CheckpointOfSomethingElse_IsRefusedWithTheDifference(t *testing.T) 
 	}{
 		{"sink", func(s *pull.Settings) { s.Identity = map[string]string{"sink": "shop.other"} }, "identity-changed", []string{"shop.orders", "shop.other"}},
 		{"lanes", func(s *pull.Settings) { s.Lanes = 2 }, "lanes-changed", []string{"run.lanes to 1"}},
-		{"layout", func(s *pull.Settings) { s.Layout = 2 }, "lanes-changed", []string{"run.layout to 1"}},
+		{"older layout", func(s *pull.Settings) { s.Layout = 0 }, "layout-behind", []string{"layout 1", "layout 0"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

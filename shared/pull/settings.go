@@ -36,6 +36,10 @@ type Settings struct {
 
 	// LeaseLength and Heartbeat are the terms of the lease.
 	LeaseLength, Heartbeat time.Duration
+	// WritesEndWithLease bounds each write by the end of the lease as it then is. Deletes need it: a document that a
+	// newer run deleted must not come back by a write that comes late. Every other write is harmless whenever it comes,
+	// and may take longer than a lease.
+	WritesEndWithLease bool
 	// CommitEvery is the shortest time between two commits of progress: a Firestore document takes about one write a
 	// second.
 	CommitEvery time.Duration

@@ -67,6 +67,11 @@ func (m *mover) writeDocuments(ctx context.Context, c *chunk) (result record.Wri
 		return result, nil
 	}
 	err = m.retry(ctx, &m.run.sink, func(ctx context.Context) error {
+		if m.WritesEndWithLease {
+			leased, cancel := context.WithDeadline(ctx, m.held.Trusted())
+			defer cancel()
+			ctx = leased
+		}
 		result, err = m.Sink.Write(ctx, c.writes)
 		return err
 	})

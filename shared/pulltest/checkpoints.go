@@ -29,6 +29,12 @@ type CheckpointHarness struct {
 	// DeleteLane and DeletePipeline remove one document, as an operator would.
 	DeleteLane     func(t *testing.T, lane int)
 	DeletePipeline func(t *testing.T)
+	// DeleteRuns removes all run reports, as a TTL policy does.
+	DeleteRuns func(t *testing.T)
+	// Audits lists the audit as a program does.
+	Audits func(ctx context.Context) ([]record.Audit, error)
+	// LowerSchema makes the documents of the pipeline and of a lane those that a program of schema 1 wrote.
+	LowerSchema func(t *testing.T, lane int)
 	// RaiseSchema makes a lane document one of schema record.Schema + 1, with a field that this program does not know.
 	RaiseSchema func(t *testing.T, lane int)
 	// Pause sets paused in a lane document and nothing else, as an operator would.
@@ -59,6 +65,22 @@ func TestCheckpoints(t *testing.T, open func(t *testing.T) CheckpointHarness) {
 		{"an update of seq alone is a new revision", seqIsARevision},
 		{"an edit by an operator is a new revision", editIsARevision},
 		{"removed entries vanish", removedEntriesVanish},
+		{"one lane document lost of three is told with all that was found", lostLaneNamesTraces},
+		{"an audit alone is a trace too", auditAlone},
+		{"an edit sees all documents and stores them", editStoresAll},
+		{"an edit of nothing stores nothing", editOfNothing},
+		{"an edit that is refused stores nothing", editRefused},
+		{"an edit adds and takes away lanes", editChangesLanes},
+		{"an edit of a pipeline that lost a document is refused with the traces", editOfLost},
+		{"an edit that leaves a wrong layout is refused", editInconsistent},
+		{"an edit makes everyone's revision stale", editIsARevisionOfEach},
+		{"a lane that was taken away is a conflict for who had read it", takenAway},
+		{"edits and updates at the same time lose nothing", editConcurrently},
+		{"the audit is numbered and kept in order", auditIsNumbered},
+		{"a cancelled edit changes nothing", cancelledEdit},
+		{"256 lanes are changed at once", manyLanes},
+		{"a document of schema 1 becomes the newest with the next write", olderSchema},
+		{"an edit brings all documents to the newest schema that it changes", olderSchemaEdited},
 		{"a run is stored with its update", runIsStored},
 		{"a run is not stored with a refused update", refusedRunIsNotStored},
 		{"an update of a deleted lane is fatal", updateDeleted},

@@ -47,6 +47,7 @@ const (
 	EffectWrite  Effect = "write"
 	EffectBury   Effect = "bury"
 	EffectUpdate Effect = "update"
+	EffectEdit   Effect = "edit"
 	// EffectTopicIDs is the look at the topic ids before the last commit.
 	EffectTopicIDs Effect = "topic ids"
 )
@@ -106,7 +107,7 @@ func (i *Injector) Hit() bool {
 var durations = map[Effect]time.Duration{
 	EffectLoad: 11 * time.Millisecond, EffectBounds: 13 * time.Millisecond, EffectCreate: 17 * time.Millisecond,
 	EffectNext: 7 * time.Millisecond, EffectWrite: 23 * time.Millisecond, EffectBury: 29 * time.Millisecond,
-	EffectUpdate: 19 * time.Millisecond,
+	EffectUpdate: 19 * time.Millisecond, EffectEdit: 31 * time.Millisecond,
 }
 
 // next counts an effect and says what is to go wrong with it.
@@ -278,4 +279,8 @@ func (s *faultyStore) Update(ctx context.Context, doc record.Checkpoint, at leas
 		return err
 	})
 	return after, err
+}
+
+func (s *faultyStore) Edit(ctx context.Context, change lease.Edit) error {
+	return s.do(ctx, EffectEdit, func(ctx context.Context) error { return s.inner.Edit(ctx, change) })
 }

@@ -6,10 +6,14 @@ import (
 	"time"
 )
 
-// Schema is the version of the lane document that this program writes. A newer one is refused.
-const Schema = 1
+// Schema is the version of the stored documents that this program writes. An older one is brought to this one when it is
+// read, and stored so by the next write; a newer one is refused, so that no program drops what it does not know.
+//
+//	1  the first one
+//	2  draining, in the documents of the pipeline and of the lanes; audits, in that of the pipeline
+const Schema = 2
 
-// Checkpoint is the document of one lane. DESIGN: it is read once a run and written by compare-and-set only.
+// Checkpoint is the document of one lane. It is read once a run and written by compare-and-set only.
 type Checkpoint struct {
 	Schema int
 	Lane   int
@@ -18,6 +22,8 @@ type Checkpoint struct {
 	Layout int
 	// Paused is set by an operator: no run reads or writes.
 	Paused bool
+	// Draining is the pipeline's mark.
+	Draining Draining
 	// Seq grows by one with every write, so that two writes never look the same to a compare-and-set and a writer
 	// whose answer was lost can find out whether it was stored.
 	Seq   int64

@@ -94,6 +94,7 @@ func full() record.Checkpoint {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	return record.Checkpoint{
 		Schema: record.Schema, Lane: 1, Lanes: 2, Layout: 3, Paused: true, Seq: 4,
+		Draining: record.Draining{By: "run", Lanes: 3, Layout: 4, Since: at, Until: at},
 		Lease:    record.Lease{Holder: "run", Epoch: 5, ExpiresAt: at},
 		Identity: map[string]string{"sink": "shop.orders"},
 		Topics:   map[string]record.Topic{"orders": {ID: "id", Incarnation: 1, Rewrite: 2}},

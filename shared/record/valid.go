@@ -17,6 +17,7 @@ func (c Checkpoint) Check() error {
 	l.least(0, int64(c.Layout), "layout")
 	l.least(0, c.Seq, "seq")
 	l.least(0, c.Lease.Epoch, "lease.epoch")
+	l.draining(c.Draining)
 	for _, name := range slices.Sorted(maps.Keys(c.Topics)) {
 		l.least(0, c.Topics[name].Incarnation, "topics.%s.incarnation", name)
 		l.least(0, c.Topics[name].Rewrite, "topics.%s.rewrite", name)
@@ -47,6 +48,11 @@ func (c Checkpoint) Check() error {
 
 // limits keeps the first number that is out of its limits.
 type limits struct{ broken error }
+
+func (l *limits) draining(d Draining) {
+	l.least(0, int64(d.Lanes), "draining.lanes")
+	l.least(0, int64(d.Layout), "draining.layout")
+}
 
 func (l *limits) least(low, got int64, field string, of ...any) {
 	if got < low && l.broken == nil {

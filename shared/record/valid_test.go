@@ -38,6 +38,8 @@ func TestCheckpoint_CheckNamesTheFieldAndTheNumber(t *testing.T) {
 		{"gaps[0].incarnation is -1, it is never below 0", func(c *record.Checkpoint) { c.Gaps[0].Incarnation = -1 }},
 		{"gaps[0].from is 3, beyond its to, which is 2", func(c *record.Checkpoint) { c.Gaps[0].From = 3 }},
 		{"gapRecords is -1, it is never below 0", func(c *record.Checkpoint) { c.GapRecords = -1 }},
+		{"draining.lanes is -1, it is never below 0", func(c *record.Checkpoint) { c.Draining.Lanes = -1 }},
+		{"draining.layout is -2, it is never below 0", func(c *record.Checkpoint) { c.Draining.Layout = -2 }},
 		{"lane is -1, it is never below 0", func(c *record.Checkpoint) { c.Lane, c.Seq, c.Gaps[0].From = -1, -1, 3 }},
 	} {
 		doc := full()
