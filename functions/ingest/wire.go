@@ -81,9 +81,6 @@ func assemble(cfg config.Config, logger *slog.Logger) (*pipeline, error) {
 	// The runtime's limit is soft; what is left to the resident limit is for what it does not count.
 	debug.SetMemoryLimit(cfg.Run.Limits.Memory / 10 * 8)
 
-	if cfg.Sink.Mode != record.Insert {
-		return nil, fault.Fatalf("bad-config", "sink.mode: %s is not supported by this version: use insert", cfg.Sink.Mode)
-	}
 	mapper, err := mapping.New(mapping.Options{
 		Format: mapping.Format(cfg.Record.Format), KeyFormat: mapping.Format(cfg.Record.KeyFormat), Mode: cfg.Sink.Mode,
 		ID:         mapping.ID{From: mapping.IDFrom(cfg.Record.ID.From), Field: cfg.Record.ID.Field, Fields: cfg.Record.ID.Fields},
@@ -102,6 +99,7 @@ func assemble(cfg config.Config, logger *slog.Logger) (*pipeline, error) {
 		URI: cfg.Sink.URI.Reveal(), Database: cfg.Sink.Database, Collection: cfg.Sink.Collection,
 		DeadLetters: cfg.DeadLetters.Collection, GuardField: cfg.Sink.GuardField,
 		IgnoreDuplicates: cfg.Sink.OnDuplicate == "ignore", Pipeline: cfg.Pipeline,
+		Mode: cfg.Sink.Mode, Deletes: cfg.Sink.Tombstones == tombstonesDelete, TombstoneRetention: cfg.Sink.TombstoneRetention,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("building the sink: %w", err)
@@ -115,6 +113,8 @@ func assemble(cfg config.Config, logger *slog.Logger) (*pipeline, error) {
 		NewRunID: newRunID, Logger: logger,
 	}}, nil
 }
+
+const tombstonesDelete = "delete" // of sink.tombstones
 
 // configTime bounds how long secrets are waited for: other calls wait for the first one.
 const configTime = 10 * time.Second
@@ -222,7 +222,7 @@ func settings(cfg config.Config) pull.Settings {
 		// Each writer has its chunk as documents, as a command and as what the driver makes of that, and as garbage of the
 		// last one: four writers of a sixty-fourth are a quarter.
 		ChunkRecords: cfg.Sink.Batch.Records, ChunkBytes: min(cfg.Sink.Batch.Bytes, cfg.Run.Limits.Memory/64), Writers: cfg.Sink.Writers,
-		LeaseLength: cfg.Checkpoint.Lease, Heartbeat: cfg.Checkpoint.Heartbeat, WritesEndWithLease: cfg.Sink.Tombstones == "delete",
+		LeaseLength: cfg.Checkpoint.Lease, Heartbeat: cfg.Checkpoint.Heartbeat, WritesEndWithLease: cfg.Sink.Tombstones == tombstonesDelete,
 		CommitEvery: pull.DefaultCommitEvery, Reserve: pull.ReserveOf(cfg.Run.Deadline), Patience: pull.DefaultPatience,
 		StopAtReject: cfg.DeadLetters.OnReject == "stop", MaxRejectRatio: cfg.DeadLetters.MaxRatio, RejectWindow: cfg.DeadLetters.Window,
 	}

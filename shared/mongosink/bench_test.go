@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/tidemark/tidemark/local/realpart/realtest"
+	"github.com/tidemark/tidemark/shared/mongosink"
 	"github.com/tidemark/tidemark/shared/pulltest"
 	"github.com/tidemark/tidemark/shared/record"
 )
@@ -149,4 +150,61 @@ func BenchmarkWrite(b *testing.B) {
 			return err
 		})
 	})
+}
+
+// BenchmarkKeyed writes keys that are new, the same records again, and newer records of the same keys.
+func BenchmarkKeyed(b *testing.B) {
+	for _, setup := range []struct {
+		mode    record.Mode
+		deletes bool
+	}{{record.Upsert, false}, {record.Update, false}, {record.Upsert, true}} {
+		open := func(b *testing.B) world {
+			b.Helper()
+			return newWorld(b, func(o *mongosink.Options) { o.Mode, o.Deletes = setup.mode, setup.deletes })
+		}
+		name := fmt.Sprintf("%s, deletions %t/", setup.mode, setup.deletes)
+		b.Run(name+"new", func(b *testing.B) {
+			measure(b, keyedBatches(b, b.N, 0), writing(open(b).sink))
+		})
+		for _, again := range []struct {
+			name  string
+			later int64
+		}{{"again", 0}, {"newer", 1_000_000}} {
+			b.Run(name+again.name, func(b *testing.B) {
+				w := open(b)
+				for _, batch := range keyedBatches(b, b.N, 0) {
+					if err := writing(w.sink)(b.Context(), 0, batch); err != nil {
+						b.Fatal(err)
+					}
+				}
+				measure(b, keyedBatches(b, b.N, again.later), writing(w.sink))
+			})
+		}
+	}
+}
+
+func writing(s *mongosink.Sink) func(context.Context, int, []record.Write) error {
+	return func(ctx context.Context, _ int, batch []record.Write) error {
+		r, err := s.Write(ctx, batch)
+		if err == nil && r.Written+r.Duplicates != benchBatch {
+			return fmt.Errorf("written %d, duplicates %d", r.Written, r.Duplicates)
+		}
+		return err
+	}
+}
+
+// keyedBatches are batches of keys that no two writes share, their records at offsets that are later by so much.
+func keyedBatches(b *testing.B, n int, later int64) [][]record.Write {
+	b.Helper()
+	batches := make([][]record.Write, n)
+	for i := range batches {
+		batches[i] = make([]record.Write, benchBatch)
+		for j := range batches[i] {
+			offset := int64(i*benchBatch + j)
+			w := pulltest.SinkWrite(b, at(offset+later), field("_id", fmt.Sprintf("c-%09d", offset)), field("total", 12.5),
+				field("rest", strings.Repeat("x", 200)))
+			batches[i][j] = w
+		}
+	}
+	return batches
 }

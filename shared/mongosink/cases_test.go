@@ -14,23 +14,33 @@ import (
 
 	"github.com/tidemark/tidemark/shared/fault"
 	"github.com/tidemark/tidemark/shared/mapping"
+	"github.com/tidemark/tidemark/shared/mongosink"
 	"github.com/tidemark/tidemark/shared/pulltest"
 	"github.com/tidemark/tidemark/shared/record"
 )
 
-// insertCases is how many cases of testdata/cases/write.json are of mode insert: none may be passed over.
-const insertCases = 12
+// How many cases testdata/cases/write.json has: none may be passed over.
+const (
+	insertCases = 12
+	keyedCases  = 22
+)
 
 type writeCase struct {
 	ID         string            `json:"id"`
 	Why        string            `json:"why"`
 	Mode       string            `json:"mode"`
 	Format     string            `json:"format"`
+	KeyFormat  string            `json:"keyFormat"`
+	Options    caseOptions       `json:"options"`
 	Indexes    []json.RawMessage `json:"indexes"`
 	Validator  json.RawMessage   `json:"validator"`
 	Records    []caseRecord      `json:"records"`
 	Collection []json.RawMessage `json:"collection"`
 	Dead       []deadRecord      `json:"dead"`
+}
+
+type caseOptions struct {
+	KeyField string `json:"keyField"`
 }
 
 type caseRecord struct {
@@ -73,6 +83,16 @@ func (c caseRecord) record() record.Record {
 
 func TestCases_InsertEndsInTheCollectionAndTheDeadLettersThatWriteJSONNames(t *testing.T) {
 	t.Parallel()
+	runCases(t, insertCases, func(mode string) bool { return mode == "insert" })
+}
+
+func TestCases_KeyedModesEndInTheCollectionAndTheDeadLettersThatWriteJSONNames(t *testing.T) {
+	t.Parallel()
+	runCases(t, keyedCases, func(mode string) bool { return mode != "insert" })
+}
+
+func runCases(t *testing.T, want int, wanted func(mode string) bool) {
+	t.Helper()
 	text, err := os.ReadFile("../../testdata/cases/write.json")
 	if err != nil {
 		t.Fatal(err)
@@ -82,12 +102,11 @@ func TestCases_InsertEndsInTheCollectionAndTheDeadLettersThatWriteJSONNames(t *t
 	if err := decoder.Decode(&all); err != nil {
 		t.Fatal(err)
 	}
-	n := 0
+	all = slices.DeleteFunc(all, func(c writeCase) bool { return !wanted(c.Mode) })
+	if len(all) != want {
+		t.Errorf("%d cases, expected %d", len(all), want)
+	}
 	for _, c := range all {
-		if c.Mode != "insert" {
-			continue
-		}
-		n++
 		t.Run(c.ID+" in one batch", func(t *testing.T) {
 			t.Parallel()
 			c.run(t, len(c.Records))
@@ -97,21 +116,50 @@ func TestCases_InsertEndsInTheCollectionAndTheDeadLettersThatWriteJSONNames(t *t
 			c.run(t, 1)
 		})
 	}
-	if n != insertCases {
-		t.Errorf("%d insert cases, expected %d", n, insertCases)
+}
+
+// modes returns what the words of a case mean: delete-on-tombstone is an upsert with deletions.
+func (c writeCase) modes(t *testing.T) (mode record.Mode, deletes bool) {
+	t.Helper()
+	switch c.Mode {
+	case "delete-on-tombstone":
+		return record.Upsert, true
+	case "insert", "upsert", "update":
+		return record.Mode(c.Mode), false
 	}
+	t.Fatalf("mode %q is not known", c.Mode)
+	return "", false
+}
+
+func (c writeCase) mapper(t *testing.T) *mapping.Mapper {
+	t.Helper()
+	mode, deletes := c.modes(t)
+	o := mapping.Options{Mode: mode, Format: mapping.Format(c.Format), KeyFormat: mapping.Format(c.KeyFormat)}
+	if deletes {
+		o.Tombstones = mapping.Delete
+	}
+	if c.Options.KeyField != "" {
+		o.ID = mapping.ID{From: mapping.FromKeyField, Field: c.Options.KeyField}
+	}
+	mapper, err := mapping.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mapper
 }
 
 func (c writeCase) run(t *testing.T, batch int) {
 	t.Helper()
-	w := newWorld(t, nil)
+	mode, deletes := c.modes(t)
+	w := newWorld(t, func(o *mongosink.Options) { o.Mode, o.Deletes = mode, deletes })
 	c.prepare(t, w)
 	c.deliver(t, w, c.Records, batch)
 	c.compare(t, w, "after the sequence")
 	for from := range c.Records {
 		c.deliver(t, w, c.Records[from:], len(c.Records))
+		c.compare(t, w, fmt.Sprintf("after the suffix from record %d again in one batch", from))
 		c.deliver(t, w, c.Records[from:], 1)
-		c.compare(t, w, fmt.Sprintf("after the suffix from record %d again", from))
+		c.compare(t, w, fmt.Sprintf("after the suffix from record %d again one by one", from))
 	}
 }
 
@@ -148,10 +196,7 @@ func extended(t *testing.T, text []byte) bson.D {
 // deliver does what a run does: convert, bury what cannot be converted, write, bury what is rejected.
 func (c writeCase) deliver(t *testing.T, w world, records []caseRecord, size int) {
 	t.Helper()
-	mapper, err := mapping.New(mapping.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	mapper := c.mapper(t)
 	for batch := range slices.Chunk(records, size) {
 		var writes []record.Write
 		var dead []record.DeadLetter

@@ -33,6 +33,7 @@ const (
 	codeAuthenticationFailed = 18
 	codeAtlas                = 8000
 	codeDuplicateKey         = 11000
+	codeConversion           = 241 // ConversionFailure: nothing but the fence of a lease converts
 )
 
 type verdict struct {
@@ -52,13 +53,17 @@ func writeVerdict(code int) verdict {
 		return verdict{fault.Poison, classBadID}
 	case 52, 55, 56, 57: // DollarPrefixedFieldName, InvalidDBRef, EmptyFieldName, DottedFieldName
 		return verdict{fault.Poison, classBadFieldName}
+	case 66: // ImmutableField: the document would change the _id it was found by
+		return verdict{fault.Poison, classBadID}
+	case 2, 14: // BadValue, TypeMismatch: said of values in a document, since our programs are the same for all
+		return verdict{fault.Poison, classRejected}
 	case 15: // Overflow: nesting
 		return verdict{fault.Poison, classTooDeep}
 	case 116, 10334, 17280, 17419, 17420: // DocTooLargeForCapped, BSONObjectTooLarge, KeyTooLong, resulting document too large
 		return verdict{fault.Poison, classTooLarge}
 	case 22, 357, 378: // InvalidBSON, InvalidBSONType, NonConformantBSON
 		return verdict{fault.Poison, classMalformed}
-	case 16755, 16804, 13022, 13023, 13026, 13027, 13068: // 2dsphere and 2d index keys
+	case 16755, 16756, 16804, 13022, 13023, 13026, 13027, 13068: // 2dsphere and 2d index keys
 		return verdict{fault.Poison, classGeo}
 	case 17261, 17262: // text index: language is no string, language is not known
 		return verdict{fault.Poison, classTextLanguage}
@@ -141,8 +146,8 @@ func (s *Sink) refusedCommand(doing string, code int, name string, v verdict) er
 	switch {
 	case v.kind == fault.Fatal && v.class == classAuth:
 		return fault.Fatalf(v.class, "%s: MongoDB at %s refused us (code %d, %s): check user, password and authSource in the URI's "+
-			"secret; the user needs the role readWrite on database %s, or at least the actions find, insert and listCollections there",
-			doing, s.hosts, code, name, s.options.Database)
+			"secret; the user needs the role readWrite on database %s, or at least the actions %s there",
+			doing, s.hosts, code, name, s.options.Database, s.options.actions())
 	case v.kind == fault.Fatal:
 		return fault.Fatalf(v.class, "%s: MongoDB refused the command (code %d, %s): check the names of database and collection, "+
 			"and that it is no view", doing, code, name)

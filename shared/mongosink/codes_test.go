@@ -17,6 +17,9 @@ func TestWriteVerdict_IsPoisonUnlessTheServerIsTheReason(t *testing.T) {
 	for code, want := range map[int]verdict{
 		121: {fault.Poison, classValidation}, 11000: {fault.Poison, classDuplicateKey}, 53: {fault.Poison, classBadID},
 		16755: {fault.Poison, classGeo}, 17262: {fault.Poison, classTextLanguage}, 16766: {fault.Poison, classHashedArray},
+		66: {fault.Poison, classBadID}, 52: {fault.Poison, classBadFieldName}, 57: {fault.Poison, classBadFieldName},
+		14: {fault.Poison, classRejected}, 16756: {fault.Poison, classGeo}, 10334: {fault.Poison, classTooLarge},
+		17419: {fault.Poison, classTooLarge}, 17420: {fault.Poison, classTooLarge}, 262: {fault.Transient, ""},
 		2: {fault.Poison, classRejected}, 424242: {fault.Poison, classRejected}, 0: {fault.Poison, classRejected},
 		14031: {fault.Transient, ""}, 112: {fault.Transient, ""}, 10107: {fault.Transient, ""}, 189: {fault.Transient, ""},
 		50: {fault.Transient, ""}, 24: {fault.Transient, ""}, 11601: {fault.Transient, ""}, 91: {fault.Transient, ""},
@@ -85,18 +88,63 @@ func TestReadAnswer_OnlyWhatTheServerAcknowledgedCounts(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := s.readAnswer(t.Context(), "writing", 10, 13, c.answer, c.err)
+			got, err := s.readAnswer(t.Context(), "writing", bulk{verb: "insert"}, 10, 13, c.answer, c.err)
 			if c.refused < 0 {
 				if err == nil || fault.KindOf(err) != fault.Transient || strings.Contains(err.Error(), "secret") {
 					t.Fatalf("error = %v, expected a transient one without values", err)
 				}
 				return
 			}
-			if err != nil || len(got) != c.refused {
-				t.Fatalf("%d refused, error %v, expected %d", len(got), err, c.refused)
+			if err != nil || len(got.refused) != c.refused {
+				t.Fatalf("%d refused, error %v, expected %d", len(got.refused), err, c.refused)
 			}
-			if c.refused == 1 && got[0].index != 11 {
-				t.Errorf("index %d, expected 11", got[0].index)
+			if c.refused == 1 && got.refused[0].index != 11 {
+				t.Errorf("index %d, expected 11", got.refused[0].index)
+			}
+		})
+	}
+}
+
+func TestReadAnswer_OfUpdatesAndDeletes_AccountsForEachStatement(t *testing.T) {
+	t.Parallel()
+	s := &Sink{options: Options{Database: "shop", Collection: "orders"}, hosts: "a:1"}
+	raw := func(fields ...bson.E) bson.Raw {
+		d, err := bson.Marshal(bson.D(fields))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	n := func(v int) bson.E { return bson.E{Key: "n", Value: v} }
+	modified := bson.E{Key: "nModified", Value: 1}
+	inserted := bson.E{Key: "upserted", Value: bson.A{bson.D{{Key: "index", Value: 2}, {Key: "_id", Value: 1}}}}
+	second := mongo.WriteErrors{{Index: 1, Code: 121}}
+	for _, c := range []struct {
+		name   string
+		b      bulk
+		answer bson.Raw
+		err    error
+		want   tally // without refused; done -1: an error
+	}{
+		{"one changed, one inserted, one refused by its guard", bulk{verb: verbUpdate}, raw(n(3), modified, inserted), nil, tally{done: 3, changed: 2, inserted: 1}},
+		{"one without an answer", bulk{verb: verbUpdate}, raw(n(2), modified), nil, tally{done: -1}},
+		{"unordered", bulk{verb: verbUpdate}, nil, mongo.WriteException{WriteErrors: second, Raw: raw(n(2), modified)}, tally{done: 2, changed: 1}},
+		{"ordered stops", bulk{verb: verbUpdate, ordered: true}, nil, mongo.WriteException{WriteErrors: second, Raw: raw(n(1), modified)}, tally{done: 1, changed: 1}},
+		{"ordered that went on", bulk{verb: verbUpdate, ordered: true}, nil, mongo.WriteException{WriteErrors: second, Raw: raw(n(2))}, tally{done: -1}},
+		{"nothing to delete", bulk{verb: verbDelete}, raw(n(0)), nil, tally{done: 3}},
+		{"more deleted than asked", bulk{verb: verbDelete}, raw(n(4)), nil, tally{done: -1}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := s.readAnswer(t.Context(), "writing", c.b, 0, 3, c.answer, c.err)
+			if c.want.done < 0 {
+				if fault.KindOf(err) != fault.Transient || err == nil {
+					t.Fatalf("error = %v, expected a transient one", err)
+				}
+				return
+			}
+			if err != nil || got.done != c.want.done || got.changed != c.want.changed || got.inserted != c.want.inserted {
+				t.Errorf("%+v, error %v, expected %+v", got, err, c.want)
 			}
 		})
 	}
@@ -135,7 +183,7 @@ func TestFailed_OnlyAnInsertIsRefusedForADocument(t *testing.T) {
 	s := &Sink{options: Options{Database: "shop"}, hosts: "a:1"}
 	refused := mongo.CommandError{Code: 10334}
 	var whole *commandRefusedError
-	if err := s.failedInsert(t.Context(), "writing", refused); !errors.As(err, &whole) {
+	if err := s.failedWrite(t.Context(), "writing", refused); !errors.As(err, &whole) {
 		t.Errorf("error = %v, expected a refused command", err)
 	}
 	if err := s.failed(t.Context(), "listing", refused); errors.As(err, &whole) || fault.KindOf(err) != fault.Transient {

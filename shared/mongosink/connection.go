@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/tidemark/tidemark/shared/fault"
+	"github.com/tidemark/tidemark/shared/record"
 )
 
 // opening is a client on its way. Its result may be read once done is closed.
@@ -106,6 +107,9 @@ func (s *Sink) inspect(ctx context.Context, client *mongo.Client) error {
 	bounded, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	names := bson.A{s.options.Collection, s.options.DeadLetters}
+	if s.options.Deletes {
+		names = append(names, s.options.deleted())
+	}
 	found, err := client.Database(s.options.Database).ListCollectionSpecifications(bounded,
 		bson.D{{Key: "name", Value: bson.D{{Key: "$in", Value: names}}}})
 	if err != nil {
@@ -123,7 +127,10 @@ func (s *Sink) inspect(ctx context.Context, client *mongo.Client) error {
 		return fault.Fatalf(classNamespace, "%s.%s is %s: name an ordinary collection in %s, or one that does not exist yet",
 			s.options.Database, c.Name, what, setting)
 	}
-	return nil
+	if s.options.Mode == record.Insert {
+		return nil
+	}
+	return s.inspectSharding(bounded, client)
 }
 
 // unfit says what a collection is that cannot be written to safely, "" for one that can.

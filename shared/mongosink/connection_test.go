@@ -149,7 +149,7 @@ func TestWrite_AServerThatFallsSilentInALookUp_HoldsNobodyBeyondTheContext(t *te
 
 // through returns a sink that reaches the world's server by way of a proxy. Each message of the sink is shown to pass;
 // where it says no, neither that message nor any answer goes through.
-func through(t *testing.T, w world, pass func([]byte) bool) pull.Sink {
+func through(t *testing.T, w world, pass func([]byte) bool, change ...func(*mongosink.Options)) pull.Sink {
 	t.Helper()
 	server, _, _ := strings.Cut(strings.TrimPrefix(realtest.Mongo(t), "mongodb://"), "/")
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -167,10 +167,14 @@ func through(t *testing.T, w world, pass func([]byte) bool) pull.Sink {
 			open.Go(func() { forward(ctx, in, server, pass) })
 		}
 	})
-	sink, err := mongosink.New(mongosink.Options{
+	o := mongosink.Options{
 		URI: "mongodb://" + listener.Addr().String() + "/?directConnection=true", Database: w.db.Name(), Collection: documents,
 		DeadLetters: letters, GuardField: pulltest.SinkGuardField, Pipeline: "shop",
-	})
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	sink, err := mongosink.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/tidemark/tidemark/shared/fault"
+	"github.com/tidemark/tidemark/shared/record"
 )
 
 // Options say where and how to write.
@@ -20,6 +21,13 @@ type Options struct {
 	Database, Collection, DeadLetters string
 	// GuardField is the field that holds a document's origin, as package mapping writes it.
 	GuardField string
+	// Mode is what becomes of the documents; "" is record.Insert.
+	Mode record.Mode
+	// Deletes takes deletions along, in the keyed modes. Every call then looks for deletions of its keys.
+	Deletes bool
+	// TombstoneRetention is how long the guard of a deleted key is kept at least: no dead letter that is older may be
+	// replayed. 0 is 30 days.
+	TombstoneRetention time.Duration
 	// IgnoreDuplicates drops a record whose _id or unique field another record took, and counts it as ignored,
 	// instead of rejecting it.
 	IgnoreDuplicates bool
@@ -46,6 +54,7 @@ const (
 	classAuth             = "mongodb-auth"
 	classNamespace        = "bad-namespace"
 	classLetterRefused    = "dead-letter-refused"
+	classShardKey         = "bad-shard-key"
 )
 
 // selectionTimeout bounds how long an unreachable server is waited for, instead of the driver's 30 s: the run backs off
@@ -65,6 +74,9 @@ func (o Options) check() error {
 			return fault.Fatalf(classBadSink, "the sink's %s is empty: set it in the config", required.name)
 		}
 	}
+	if err := o.checkMode(); err != nil {
+		return err
+	}
 	if o.DeadLetters == o.Collection {
 		return fault.Fatalf(classBadSink, "documents and dead letters both go to collection %q: name another one for dead letters", o.Collection)
 	}
@@ -73,6 +85,36 @@ func (o Options) check() error {
 		return fault.Fatalf(classBadSink, "the guard cannot be stored in a field %q: use a name without \".\" and \"$\" that is not _id", o.GuardField)
 	}
 	return nil
+}
+
+func (o Options) checkMode() error {
+	switch {
+	case o.Mode != record.Insert && o.Mode != record.Upsert && o.Mode != record.Update:
+		return fault.Fatalf(classBadSink, "the sink's mode is %q: expected insert, upsert or update", o.Mode)
+	case !o.Deletes:
+		return nil
+	case o.Mode == record.Insert:
+		return fault.Fatalf(classBadSink, "the sink has deletions in mode insert, which deletes nothing: set mode to upsert or update, or "+
+			"tombstones to another value than delete")
+	case o.TombstoneRetention < 0:
+		return fault.Fatalf(classBadSink, "the sink's tombstoneRetention is %v: expected a time above 0", o.TombstoneRetention)
+	case o.DeadLetters == o.deleted():
+		return fault.Fatalf(classBadSink, "dead letters and the guards of deleted keys both go to collection %q: name another one for dead letters",
+			o.DeadLetters)
+	}
+	return nil
+}
+
+// actions are what the user needs, beside find on config.collections where mode is keyed and the cluster is sharded.
+func (o Options) actions() string {
+	switch {
+	case o.Deletes:
+		return "find, insert, update, remove, createIndex and listCollections (on a sharded cluster also find on config.collections)"
+	case o.Mode == record.Upsert || o.Mode == record.Update:
+		return "find, insert, update and listCollections (on a sharded cluster also find on config.collections)"
+	default:
+		return "find, insert and listCollections"
+	}
 }
 
 // parse checks the URI without a look-up or a connection, and returns the hosts for messages.

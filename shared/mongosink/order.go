@@ -8,12 +8,13 @@ import (
 	"github.com/tidemark/tidemark/shared/record"
 )
 
-// Order implements pull.Sink. An _id of coordinates has no other record to be ordered with.
+// Order implements pull.Sink. In insert an _id of coordinates has no other record to be ordered with.
 func (s *Sink) Order(w record.Write) (uint64, bool) {
-	if !w.OwnID {
+	if s.options.Mode == record.Insert && !w.OwnID {
 		return 0, false
 	}
 	hash := fnv.New64a()
-	_, _ = hash.Write([]byte(idKey(bson.Raw(w.Document).Lookup(idField)))) // a hash never fails to write
+	var buf [64]byte
+	_, _ = hash.Write(appendCanonical(buf[:0], bson.Raw(w.Document).Lookup(idField))) // a hash never fails to write
 	return hash.Sum64(), true
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -20,23 +21,34 @@ type Sink struct {
 	options  Options
 	hosts    string // for messages
 	password string // to be taken out of messages
+	programs programs
 	buffers  sync.Pool
+	// mostlyNew is true where most keys of the last keyed call were not in the collection.
+	mostlyNew atomic.Bool
 
 	mu      sync.Mutex
 	client  *mongo.Client // nil until something is written
+	indexed *mongo.Client // the one that made sure of the index of deletions
 	opening *opening      // nil unless the client is on its way
 }
 
 // New checks the options. It opens no connection and looks nothing up. Its errors are Fatal and never hold a credential.
 func New(o Options) (*Sink, error) {
+	if o.Mode == "" {
+		o.Mode = record.Insert
+	}
 	if err := o.check(); err != nil {
 		return nil, err
+	}
+	programs, err := encodePrograms(o)
+	if err != nil {
+		return nil, fault.Fatalf(classBadSink, "%w", err)
 	}
 	hosts, password, err := o.parse()
 	if err != nil {
 		return nil, err
 	}
-	return &Sink{options: o, hosts: hosts, password: password}, nil
+	return &Sink{options: o, hosts: hosts, password: password, programs: programs}, nil
 }
 
 const (
@@ -53,20 +65,17 @@ func (s *Sink) Write(ctx context.Context, writes []record.Write) (record.WriteRe
 		return record.WriteResult{}, s.failed(ctx, s.doing(len(writes)), err)
 	}
 	r := result{sink: s, writes: writes}
-	pending := r.screen()
-	for round := 0; len(pending) > 0; round++ {
-		if round == maxRounds {
-			return record.WriteResult{}, fault.Transientf("%s: %d documents found their _id taken and nothing under it, %d times: is "+
-				"another program deleting in the collection?", s.doing(len(writes)), len(pending), maxRounds)
-		}
-		refused, err := s.insert(ctx, s.options.Collection, len(pending), func(i int) []byte { return writes[pending[i]].Document })
-		if err != nil {
-			return record.WriteResult{}, err
-		}
-		r.Written += int64(len(pending) - len(refused))
-		if pending, err = r.settle(ctx, pending, refused); err != nil {
-			return record.WriteResult{}, err
-		}
+	pending, err := r.screen()
+	if err != nil {
+		return record.WriteResult{}, err
+	}
+	if s.options.Mode == record.Insert {
+		err = r.insert(ctx, pending)
+	} else {
+		err = r.keyed(ctx, pending)
+	}
+	if err != nil {
+		return record.WriteResult{}, err
 	}
 	return r.finish(), nil
 }
@@ -82,6 +91,7 @@ type result struct {
 	sink     *Sink
 	writes   []record.Write
 	rejected []rejected
+	vacant   map[int]bool // writes of mode insert that did not find their _id taken and are not stored either
 }
 
 type rejected struct {
@@ -98,11 +108,14 @@ const maxDocumentBytes = 16 << 20
 
 // screen returns the writes that can be sent. A document whose length field lies would break the command that holds it
 // and take the others along.
-func (r *result) screen() []int {
+func (r *result) screen() ([]int, error) {
 	pending := make([]int, 0, len(r.writes))
 	for i, w := range r.writes {
 		n := len(w.Document)
 		switch {
+		case w.Op != record.Put && (w.Op != record.Delete || !r.sink.options.Deletes):
+			return nil, fault.Fatalf(classBadSink, "%s: write %d has the operation %d, which a sink of mode %s does not carry out: the "+
+				"config of mapping and sink must name the same mode and tombstones", r.sink.doing(len(r.writes)), i, w.Op, r.sink.options.Mode)
 		case n > maxDocumentBytes:
 			r.reject(i, classTooLarge, fmt.Sprintf("the document has %d bytes, MongoDB takes %d", n, maxDocumentBytes))
 		case n < 5 || int64(binary.LittleEndian.Uint32(w.Document)) != int64(n) || w.Document[n-1] != 0:
@@ -111,47 +124,7 @@ func (r *result) screen() []int {
 			pending = append(pending, i)
 		}
 	}
-	return pending
-}
-
-// settle sorts what the server refused and returns what has to be sent again.
-func (r *result) settle(ctx context.Context, pending []int, refused []refusal) ([]int, error) {
-	var taken []taken
-	for _, f := range refused {
-		index := pending[f.index]
-		if f.code == codeDuplicateKey {
-			taken = append(taken, newTaken(index, f, r.writes[index].Document))
-			continue
-		}
-		v := writeVerdict(f.code)
-		if v.kind != fault.Poison {
-			return nil, r.sink.refusedWrite(r.sink.doing(len(pending)), f.code, v)
-		}
-		r.reject(index, v.class, fmt.Sprintf("MongoDB refused the document with code %d: %s", f.code, f.message))
-	}
-	if len(taken) == 0 {
-		return nil, nil
-	}
-	if err := r.sink.lookUp(ctx, r.sink.options.Collection, taken); err != nil {
-		return nil, err
-	}
-	return r.settleTaken(taken), nil
-}
-
-func (r *result) settleTaken(all []taken) (again []int) {
-	for _, t := range all {
-		switch {
-		case t.found && t.sameRecord(r.writes[t.index]):
-			r.Duplicates++
-		case !t.found && t.byID:
-			again = append(again, t.index)
-		case r.sink.options.IgnoreDuplicates:
-			r.Ignored++
-		default:
-			r.reject(t.index, classDuplicateKey, "another document has the same key: "+t.message)
-		}
-	}
-	return again
+	return pending, nil
 }
 
 func (r *result) finish() record.WriteResult {

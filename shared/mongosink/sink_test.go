@@ -170,27 +170,41 @@ func headers(tb testing.TB, raw bson.Raw) []record.Header {
 func TestConformance_SinkOnMongoDB(t *testing.T) {
 	t.Parallel()
 	realtest.Mongo(t)
-	pulltest.TestSink(t, func(t *testing.T) pulltest.SinkHarness {
-		t.Helper()
-		w := newWorld(t, nil)
-		integer := bson.D{{Key: "$or", Value: bson.A{
-			bson.D{{Key: pulltest.SinkIntField, Value: bson.D{{Key: "$type", Value: bson.A{"int", "long"}}}}},
-			bson.D{{Key: pulltest.SinkIntField, Value: bson.D{{Key: "$exists", Value: false}}}},
-		}}}
-		w.run(t, bson.D{{Key: "create", Value: documents}, {Key: "validator", Value: integer}})
-		w.unique(t, bson.D{{Key: pulltest.SinkUniqueField, Value: 1}}, true)
-		return pulltest.SinkHarness{
-			Sink: w.sink,
-			Documents: func(t *testing.T) []bson.Raw {
-				t.Helper()
-				return w.all(t, documents)
-			},
-			Letters: func(t *testing.T) []pulltest.Buried {
-				t.Helper()
-				return w.buried(t)
-			},
-		}
-	})
+	pulltest.TestSink(t, openWorld)
+}
+
+func TestConformance_SinkOnMongoDB_EndsEveryHistoryAsTheFoldDoes(t *testing.T) {
+	t.Parallel()
+	realtest.Mongo(t)
+	pulltest.TestSinkHistories(t, openWorld, 2, false)
+}
+
+func openWorld(t *testing.T, setup pulltest.SinkSetup) pulltest.SinkHarness {
+	t.Helper()
+	w := newWorld(t, func(o *mongosink.Options) { o.Mode, o.Deletes = setup.Mode, setup.Deletes })
+	integer := bson.D{{Key: "$or", Value: bson.A{
+		bson.D{{Key: pulltest.SinkIntField, Value: bson.D{{Key: "$type", Value: bson.A{"int", "long"}}}}},
+		bson.D{{Key: pulltest.SinkIntField, Value: bson.D{{Key: "$exists", Value: false}}}},
+	}}}
+	w.run(t, bson.D{{Key: "create", Value: documents}, {Key: "validator", Value: integer}})
+	w.unique(t, bson.D{{Key: pulltest.SinkUniqueField, Value: 1}}, true)
+	return pulltest.SinkHarness{
+		Sink: w.sink,
+		Documents: func(t *testing.T) []bson.Raw {
+			t.Helper()
+			return w.all(t, documents)
+		},
+		Letters: func(t *testing.T) []pulltest.Buried {
+			t.Helper()
+			return w.buried(t)
+		},
+		Store: func(t *testing.T, doc bson.Raw) {
+			t.Helper()
+			if _, err := w.db.Collection(documents).InsertOne(t.Context(), doc); err != nil {
+				t.Fatal(err)
+			}
+		},
+	}
 }
 
 func (w world) unique(tb testing.TB, keys any, sparse bool) {

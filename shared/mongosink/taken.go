@@ -41,15 +41,12 @@ const maxLookUpBytes = 8 << 20
 // lookUp reads the guards of the documents in the collection that hold the ids. Reading with majority sees what the refused insert ran
 // into, because that insert waited for a majority too.
 func (s *Sink) lookUp(ctx context.Context, name string, all []taken) error {
-	client, err := s.connect(ctx)
+	collection, err := s.reading(ctx, name)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
-	collection := client.Database(s.options.Database).Collection(name,
-		options.Collection().SetReadConcern(readconcern.Majority()).SetReadPreference(readpref.Primary()))
-
 	for from := 0; from < len(all); {
 		to, size := from, 0
 		for to < len(all) && (to == from || size+len(all[to].id.Value) <= maxLookUpBytes) {
@@ -58,6 +55,38 @@ func (s *Sink) lookUp(ctx context.Context, name string, all []taken) error {
 		}
 		if err := s.findGuards(ctx, collection, all[from:to]); err != nil {
 			return s.failed(ctx, "looking up "+strconv.Itoa(len(all))+" taken ids in "+s.options.Database+"."+name, err)
+		}
+		from = to
+	}
+	return nil
+}
+
+// reading returns a collection whose finds see what a majority acknowledged.
+func (s *Sink) reading(ctx context.Context, name string) (*mongo.Collection, error) {
+	client, err := s.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return client.Database(s.options.Database).Collection(name,
+		options.Collection().SetReadConcern(readconcern.Majority()).SetReadPreference(readpref.Primary())), nil
+}
+
+// findAll shows visit the _id and guard of each document that has one of the ids.
+func (s *Sink) findAll(ctx context.Context, name string, ids []bson.RawValue, visit func(id, guard bson.RawValue)) error {
+	collection, err := s.reading(ctx, name)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
+	for from := 0; from < len(ids); {
+		to, size := from, 0
+		for to < len(ids) && (to == from || size+len(ids[to].Value) <= maxLookUpBytes) {
+			size += len(ids[to].Value) + elementOverhead
+			to++
+		}
+		if err := s.eachGuard(ctx, collection, inFilter(ids[from:to]), visit); err != nil {
+			return s.failed(ctx, "looking up "+strconv.Itoa(len(ids))+" keys in "+s.options.Database+"."+name, err)
 		}
 		from = to
 	}

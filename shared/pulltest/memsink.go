@@ -18,8 +18,12 @@ import (
 
 var _ pull.Sink = (*MemSink)(nil)
 
-// MemSinkOptions say what a MemSink refuses. The zero value refuses taken ids only.
+// MemSinkOptions say what a MemSink does and what it refuses. The zero value inserts, and refuses taken ids only.
 type MemSinkOptions struct {
+	// Mode is what becomes of the documents; "" is record.Insert.
+	Mode record.Mode
+	// Deletes takes deletions along, in the keyed modes.
+	Deletes bool
 	// GuardField holds the guard of a document; "" is "_tidemark".
 	GuardField string
 	// UniqueField, where given, has a unique index that passes over documents without the field.
@@ -28,15 +32,16 @@ type MemSinkOptions struct {
 	Poison func(doc bson.Raw) string
 }
 
-// MemSink is a collection and its dead letters in memory, with the rules of mode insert. It has no goroutines and
-// waits for nothing, so it works inside a synctest bubble. Ids are compared by their bytes, not by value as MongoDB does.
+// MemSink is a collection and its dead letters in memory, with the rules of the modes. It has no goroutines and waits
+// for nothing, so it works inside a synctest bubble. Ids are compared by value, as MongoDB does.
 type MemSink struct {
 	options MemSinkOptions
 
 	mu      sync.Mutex
-	docs    map[string]bson.Raw // by _id
-	unique  map[string]string   // value of the unique field -> _id
-	letters map[string]Buried   // by coordinates
+	docs    map[string]bson.Raw     // by _id
+	deleted map[string]record.Guard // by _id, of those that were deleted
+	unique  map[string]string       // value of the unique field -> _id
+	letters map[string]Buried       // by coordinates
 }
 
 // Buried is a dead letter as it is kept.
@@ -49,7 +54,10 @@ type Buried struct {
 // NewMemSink returns an empty sink.
 func NewMemSink(o MemSinkOptions) *MemSink {
 	o.GuardField = cmp.Or(o.GuardField, "_tidemark")
-	return &MemSink{options: o, docs: map[string]bson.Raw{}, unique: map[string]string{}, letters: map[string]Buried{}}
+	o.Mode = cmp.Or(o.Mode, record.Insert)
+	return &MemSink{
+		options: o, docs: map[string]bson.Raw{}, deleted: map[string]record.Guard{}, unique: map[string]string{}, letters: map[string]Buried{},
+	}
 }
 
 // Write implements pull.Sink.
@@ -61,7 +69,10 @@ func (s *MemSink) Write(ctx context.Context, writes []record.Write) (record.Writ
 	defer s.mu.Unlock()
 	var r record.WriteResult
 	for _, w := range writes {
-		class, stored := s.insert(w)
+		class, stored, err := s.write(w)
+		if err != nil {
+			return record.WriteResult{}, err
+		}
 		switch {
 		case stored:
 			r.Written++
@@ -76,9 +87,27 @@ func (s *MemSink) Write(ctx context.Context, writes []record.Write) (record.Writ
 	return r, nil
 }
 
-// Order implements pull.Sink. An _id of coordinates has no other record to be ordered with.
+// write returns whether the write took effect, else why it is refused; no class means that nothing is left to do.
+func (s *MemSink) write(w record.Write) (class string, stored bool, err error) {
+	keyed := s.options.Mode != record.Insert
+	switch {
+	case keyed && badID(bson.Raw(w.Document).Lookup("_id")):
+		return "bad-id", false, nil
+	case w.Op == record.Delete && keyed && s.options.Deletes:
+		return "", s.delete(w), nil
+	case w.Op != record.Put:
+		return "", false, fault.Fatalf("bad-sink", "the sink in memory does not carry out operation %d", w.Op)
+	case keyed:
+		class, stored = s.put(w)
+	default:
+		class, stored = s.insert(w)
+	}
+	return class, stored, nil
+}
+
+// Order implements pull.Sink. In insert an _id of coordinates has no other record to be ordered with.
 func (s *MemSink) Order(w record.Write) (uint64, bool) {
-	if !w.OwnID {
+	if s.options.Mode == record.Insert && !w.OwnID {
 		return 0, false
 	}
 	hash := fnv.New64a()
@@ -86,26 +115,32 @@ func (s *MemSink) Order(w record.Write) (uint64, bool) {
 	return hash.Sum64(), true
 }
 
-// insert returns whether the document was stored, else why it is refused; no class means that it is there already.
+// insert stores the document if its _id is free.
 func (s *MemSink) insert(w record.Write) (class string, stored bool) {
 	doc := bson.Raw(w.Document)
 	id := valueKey(doc.Lookup("_id"))
-	unique, held := "", ""
-	if s.options.UniqueField != "" {
-		if v := doc.Lookup(s.options.UniqueField); !v.IsZero() {
-			unique = valueKey(v)
-			held = s.unique[unique]
-		}
-	}
 	taken, isTaken := s.docs[id]
 	switch {
 	case isTaken && s.sameRecord(taken, w):
 		return "", false
-	case s.options.Poison != nil && s.options.Poison(doc) != "":
-		return s.options.Poison(doc), false
-	case isTaken, held != "":
+	case isTaken && (s.options.Poison == nil || s.options.Poison(doc) == ""):
 		return "duplicate-key", false
 	}
+	return s.store(id, doc)
+}
+
+// store puts the document in the place of the one that has its _id, unless it is refused.
+func (s *MemSink) store(id string, doc bson.Raw) (class string, stored bool) {
+	if s.options.Poison != nil {
+		if class := s.options.Poison(doc); class != "" {
+			return class, false
+		}
+	}
+	unique := s.uniqueKey(doc)
+	if holder, held := s.unique[unique]; held && unique != "" && holder != id {
+		return "duplicate-key", false
+	}
+	s.remove(id)
 	s.docs[id] = slices.Clone(doc)
 	if unique != "" {
 		s.unique[unique] = id
@@ -113,20 +148,35 @@ func (s *MemSink) insert(w record.Write) (class string, stored bool) {
 	return "", true
 }
 
+func (s *MemSink) remove(id string) {
+	if doc, ok := s.docs[id]; ok {
+		delete(s.unique, s.uniqueKey(doc))
+		delete(s.docs, id)
+	}
+}
+
+func (s *MemSink) uniqueKey(doc bson.Raw) string {
+	if s.options.UniqueField == "" {
+		return ""
+	}
+	v := doc.Lookup(s.options.UniqueField)
+	if v.IsZero() {
+		return ""
+	}
+	return valueKey(v)
+}
+
 // sameRecord follows the rule of package mongosink: a guard decides, and an _id of coordinates is proof without one.
+// A record that comes again brings the same bytes.
 func (s *MemSink) sameRecord(stored bson.Raw, w record.Write) bool {
-	guard, ok := stored.Lookup(s.options.GuardField).DocumentOK()
+	guard, ok := readGuard(stored.Lookup(s.options.GuardField))
 	if !ok {
 		return !w.OwnID
 	}
-	topic, _ := guard.Lookup("topic").StringValueOK()
-	incarnation, _ := guard.Lookup("incarnation").AsInt64OK()
-	partition, _ := guard.Lookup("partition").AsInt64OK()
-	offset, _ := guard.Lookup("offset").AsInt64OK()
-	return topic == w.Guard.Topic && incarnation == w.Guard.Incarnation && partition == int64(w.Guard.Partition) && offset == w.Guard.Offset
+	own, at := w.Guard, stored.Lookup("_id")
+	guard.Timestamp, guard.Rewrite = own.Timestamp, own.Rewrite
+	return guard == own && at.Equal(bson.Raw(w.Document).Lookup("_id"))
 }
-
-func valueKey(v bson.RawValue) string { return fmt.Sprintf("%02x%s", byte(v.Type), v.Value) }
 
 // Bury implements pull.Sink.
 func (s *MemSink) Bury(ctx context.Context, run string, letters []record.DeadLetter) error {
@@ -153,6 +203,13 @@ func cloneRecord(r record.Record) record.Record {
 		r.Headers[i].Value = slices.Clone(r.Headers[i].Value)
 	}
 	return r
+}
+
+// Store stores a document as another program would: whatever it holds, and in the place of what has its _id.
+func (s *MemSink) Store(doc bson.Raw) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.docs[valueKey(doc.Lookup("_id"))] = slices.Clone(doc)
 }
 
 // Documents returns what is stored, in the order of the bytes of _id.

@@ -29,17 +29,37 @@ const (
 	SinkGuardField = "_tidemark"
 )
 
+// SinkSetup is how a SinkHarness is wanted.
+type SinkSetup struct {
+	Mode    record.Mode
+	Deletes bool
+}
+
 // SinkHarness is a sink with an empty collection, and what is in it.
 type SinkHarness struct {
 	Sink pull.Sink
 	// Documents returns all documents, Letters all dead letters, in any order.
 	Documents func(t *testing.T) []bson.Raw
 	Letters   func(t *testing.T) []Buried
+	// Store stores a document beside the sink, as another program would.
+	Store func(t *testing.T, doc bson.Raw)
 }
 
-// TestSink holds a sink in mode insert to the contract of pull.Sink. Open is called once a case, each time for an empty
+// TestSink holds a sink to the contract of pull.Sink in every mode. Open is called once a case, each time for an empty
 // collection with the fields named above.
-func TestSink(t *testing.T, open func(t *testing.T) SinkHarness) {
+func TestSink(t *testing.T, open func(t *testing.T, setup SinkSetup) SinkHarness) {
+	t.Helper()
+	t.Run("insert", func(t *testing.T) {
+		t.Parallel()
+		testInsert(t, func(t *testing.T) SinkHarness {
+			t.Helper()
+			return open(t, SinkSetup{Mode: record.Insert})
+		})
+	})
+	testKeyed(t, open)
+}
+
+func testInsert(t *testing.T, open func(t *testing.T) SinkHarness) {
 	t.Helper()
 	cases := []struct {
 		name string
@@ -53,6 +73,7 @@ func TestSink(t *testing.T, open func(t *testing.T) SinkHarness) {
 		{"an own id is kept and its replay is a duplicate", ownIDReplay},
 		{"another record with a taken id is rejected", ownIDTaken},
 		{"a taken id inside one batch rejects the later record", ownIDTakenInABatch},
+		{"the first of a list that is not refused takes the id", firstThatIsNotRefused},
 		{"the same offset of another incarnation is another record", otherIncarnation},
 		{"an own id that looks like coordinates hides no record", ownIDLikeCoordinates},
 		{"a taken unique field rejects that record only", uniqueFieldTaken},
@@ -89,20 +110,21 @@ func SinkWrite(tb testing.TB, g record.Guard, fields ...bson.E) record.Write {
 	}
 	doc = append(doc, fields...)
 	if own {
-		doc = append(doc, bson.E{Key: SinkGuardField, Value: bson.D{
-			{Key: "topic", Value: g.Topic},
-			{Key: "incarnation", Value: g.Incarnation},
-			{Key: "rewrite", Value: g.Rewrite},
-			{Key: "partition", Value: g.Partition},
-			{Key: "offset", Value: g.Offset},
-			{Key: "timestamp", Value: g.Timestamp},
-		}})
+		doc = append(doc, bson.E{Key: SinkGuardField, Value: guardDocument(g)})
 	}
 	raw, err := bson.Marshal(doc)
 	if err != nil {
 		tb.Fatalf("encoding a document: %v", err)
 	}
 	return record.Write{Record: recordAt(g), Guard: g, Document: raw, OwnID: own}
+}
+
+// SinkDelete returns a deletion of the _id.
+func SinkDelete(tb testing.TB, g record.Guard, id any) record.Write {
+	tb.Helper()
+	w := SinkWrite(tb, g, bson.E{Key: "_id", Value: id})
+	w.Op, w.Record.Value = record.Delete, nil
+	return w
 }
 
 func recordAt(g record.Guard) record.Record {
@@ -252,6 +274,17 @@ func ownIDTakenInABatch(t *testing.T, h SinkHarness) {
 	first, second := SinkWrite(t, at(1), field("_id", "A-1")), SinkWrite(t, at(2), field("_id", "A-1"))
 	expect(t, write(t, h.Sink, first, second, SinkWrite(t, at(3))), outcome{Written: 2, Rejected: []string{"orders/0/2 duplicate-key"}})
 	expectStored(t, h, first, SinkWrite(t, at(3)))
+}
+
+func firstThatIsNotRefused(t *testing.T, h SinkHarness) {
+	writes := []record.Write{
+		SinkWrite(t, at(1), field("_id", int32(1)), field(SinkIntField, "text")),
+		SinkWrite(t, at(2), field("_id", int64(1)), field(SinkIntField, "text")),
+		SinkWrite(t, at(3), field("_id", 1.0)), SinkWrite(t, at(4), field("_id", int32(1))), SinkWrite(t, at(3), field("_id", 1.0)),
+	}
+	rejected := []string{"orders/0/1 validation", "orders/0/2 validation", "orders/0/4 duplicate-key"}
+	expect(t, write(t, h.Sink, writes...), outcome{Written: 1, Duplicates: 1, Rejected: rejected})
+	expectStored(t, h, writes[2])
 }
 
 func otherIncarnation(t *testing.T, h SinkHarness) {
