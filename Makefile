@@ -18,8 +18,8 @@ test: ## Every test. Real mongod and Firestore emulator where they can be had; R
 	@set -o pipefail; go test -json -shuffle=on ./... | go run ./local/testsum
 
 .PHONY: race
-race: ## Every test under the race detector
-	go test -race -shuffle=on -timeout 20m ./...
+race: ## The tests under the race detector, without those that only wait for real parts
+	go test -race -short -shuffle=on -timeout 20m ./...
 
 .PHONY: faults
 faults: ## The fault table: each effect of a run, each way it can go wrong

@@ -28,6 +28,7 @@ func parts() []part {
 	return []part{
 		{"data", "real data, document by document, byte by byte", showData},
 		{"kill", "a kill after each phase of a run", showKills},
+		{"keyed", "upsert, update and deletes by key, killed in the middle", showKeyed},
 		{"transactions", "committed, aborted and hanging transactions", showTransactions},
 		{"compacted", "a log whose tail is compacted away", showCompacted},
 		{"zstd", "a hundredfold compressed topic within limits.memory", showZstd},
