@@ -2,10 +2,8 @@ package realpart
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -99,14 +97,7 @@ func startKafka(ctx context.Context, java, classes string, opts KafkaOptions, li
 		return nil, err
 	}
 	p.cleanup, p.Host = cleanup, host
-	err = p.waitReady(ctx, "Apache Kafka on "+host, func(ctx context.Context) error {
-		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", host)
-		if err != nil {
-			return fmt.Errorf("dialling: %w", err)
-		}
-		return conn.Close()
-	})
-	if err != nil {
+	if err := p.waitListening(ctx, "Apache Kafka on "+host); err != nil {
 		p.Stop()
 		return nil, err
 	}
@@ -173,7 +164,7 @@ func formatStorage(ctx context.Context, java, classes, config string, scram []st
 	if err != nil {
 		last := &tail{}
 		_, _ = last.Write(out)
-		return errors.Join(fmt.Errorf("formatting the storage of Kafka: %w: %s", err, last.last()))
+		return fmt.Errorf("formatting the storage of Kafka: %w: %s", err, last.last())
 	}
 	return nil
 }

@@ -163,6 +163,17 @@ func (p *Process) waitReady(ctx context.Context, what string, ready func(context
 	}
 }
 
+// waitListening waits until the part takes connections at its Host.
+func (p *Process) waitListening(ctx context.Context, what string) error {
+	return p.waitReady(ctx, what, func(ctx context.Context) error {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", p.Host)
+		if err != nil {
+			return fmt.Errorf("dialling: %w", err)
+		}
+		return conn.Close()
+	})
+}
+
 var errEarlyEnd = errors.New("the part did not stay up")
 
 // retryStart calls start again while the part ends early, which is what a port that was taken meanwhile looks like.

@@ -1,10 +1,6 @@
 package realpart
 
-import (
-	"context"
-	"fmt"
-	"net"
-)
+import "context"
 
 // Program starts a program that listens on a loopback port, and waits until it does. The port is told in the environment
 // variable portVariable.
@@ -21,14 +17,7 @@ func Program(ctx context.Context, opts Options, portVariable, name string, args 
 			return nil, err
 		}
 		p.Host = "127.0.0.1:" + port
-		err = p.waitReady(ctx, name, func(ctx context.Context) error {
-			conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", p.Host)
-			if err != nil {
-				return fmt.Errorf("dialling: %w", err)
-			}
-			return conn.Close()
-		})
-		if err != nil {
+		if err := p.waitListening(ctx, name); err != nil {
 			p.Stop()
 			return nil, err
 		}
