@@ -70,9 +70,11 @@ func (h SourceHarness) has(need string) bool {
 }
 
 // TestSource checks that a Source keeps the contract of package pull. open makes a harness for each test; topics get
-// names of their own, so that one Kafka may serve them all.
+// names of their own, so that one Kafka may serve them all. What the harness says that its Kafka cannot do is not asked
+// of it, and logged.
 func TestSource(t *testing.T, open func(t *testing.T) SourceHarness) {
 	t.Helper()
+	able := open(t)
 	for _, test := range []struct {
 		name  string
 		needs []string
@@ -121,14 +123,13 @@ func TestSource(t *testing.T, open func(t *testing.T) SourceHarness) {
 		{"Read_EndedContextIsTransient", nil, cancelledRead},
 		{"Close_EndsNextAndMayBeRepeated", nil, closeReader},
 	} {
+		if lacks := slices.IndexFunc(test.needs, func(need string) bool { return !able.has(need) }); lacks >= 0 {
+			t.Logf("%s is left out: this Kafka has no %s", test.name, test.needs[lacks])
+			continue
+		}
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			h := open(t)
-			for _, need := range test.needs {
-				if !h.has(need) {
-					t.Skipf("this harness has no %s", need)
-				}
-			}
 			// Unique also on a Kafka that remembers the last test run.
 			name := strings.ToLower(test.name) + "-" + strconv.FormatInt(time.Now().UnixNano(), 36)
 			test.run(t, sourceTest{SourceHarness: h, topic: name})
