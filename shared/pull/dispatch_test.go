@@ -184,7 +184,7 @@ func TestRun_WhereThePipelineDeletes_WritesEndWithTheLease(t *testing.T) {
 	for _, deletes := range []bool{true, false} {
 		in(t, func(t *testing.T, w *world) {
 			var most time.Duration
-			w.settings.WritesEndWithLease = deletes
+			w.settings.WritesEndWithLease, w.settings.Writers = deletes, 1
 			w.wrap = func(s pull.Sink) pull.Sink { return deadlineSink{s, &most} }
 			w.mustRun()
 			if within := most <= w.settings.LeaseLength; within != deletes {
