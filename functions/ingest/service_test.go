@@ -155,3 +155,14 @@ func TestService_StopWhileWaitingForTheBuildIsAnsweredAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// At the default of 128MiB the program's own 26 MiB and 80 % of the limit together were over it.
+func TestSoftLimit_LeavesRoomForTheProgramItself(t *testing.T) {
+	t.Parallel()
+	const mebibyte = 1 << 20
+	for memory, want := range map[int64]int64{64: 30, 128: 94, 1000: 800} {
+		if got := softLimit(memory * mebibyte); got != want*mebibyte {
+			t.Errorf("of %d MiB the runtime gets %d, want %d", memory, got/mebibyte, want)
+		}
+	}
+}

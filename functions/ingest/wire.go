@@ -78,8 +78,7 @@ func (e *assembleError) Unwrap() error { return e.error }
 
 // assemble makes the parts of a pipeline and puts them together.
 func assemble(cfg config.Config, logger *slog.Logger) (*pipeline, error) {
-	// The runtime's limit is soft; what is left to the resident limit is for what it does not count.
-	debug.SetMemoryLimit(cfg.Run.Limits.Memory / 10 * 8)
+	debug.SetMemoryLimit(softLimit(cfg.Run.Limits.Memory))
 
 	mapper, err := mapping.New(mapping.Options{
 		Format: mapping.Format(cfg.Record.Format), KeyFormat: mapping.Format(cfg.Record.KeyFormat), Mode: cfg.Sink.Mode,
@@ -113,6 +112,13 @@ func assemble(cfg config.Config, logger *slog.Logger) (*pipeline, error) {
 		NewRunID: newRunID, Logger: logger,
 	}}, nil
 }
+
+// besideHeap is what is resident and not counted by the runtime: 26 MiB of the program's own pages, and what the runtime
+// goes over its limit by, which is a soft one.
+const besideHeap = 34 << 20
+
+// softLimit is the runtime's share of the resident limit.
+func softLimit(memory int64) int64 { return min(memory/10*8, memory-besideHeap) }
 
 const tombstonesDelete = "delete" // of sink.tombstones
 
