@@ -100,6 +100,9 @@ func (b *batch) passDeletions(ctx context.Context, wave []*entry) ([]*entry, err
 	if err != nil {
 		return nil, err
 	}
+	if err := b.sweep(ctx, looking, deletions, stored); err != nil {
+		return nil, err
+	}
 	passed := wave[:0]
 	for _, e := range wave {
 		deletion, isDeleted := deletions[e.key]
@@ -123,6 +126,19 @@ func (b *batch) passDeletions(ctx context.Context, wave []*entry) ([]*entry, err
 		}
 	}
 	return passed, nil
+}
+
+// sweep deletes the documents that are older than the last deletion of their key: a call stored them again, and died before
+// it looked a second time.
+func (b *batch) sweep(ctx context.Context, looking []*entry, deletions, stored map[*key]record.Guard) error {
+	var back []statement
+	for _, e := range looking {
+		deletion, isDeleted := deletions[e.key]
+		if document, isStored := stored[e.key]; isDeleted && isStored && newer(deletion, document) {
+			back = append(back, statement{id: e.id, own: deletion})
+		}
+	}
+	return b.remove(ctx, back)
 }
 
 func (b *batch) deletes(e *entry) bool { return b.writes[e.index].Op == record.Delete }
@@ -197,9 +213,6 @@ func (b *batch) undo(ctx context.Context, puts []*entry) error {
 		if deletion, ok := deletions[e.key]; ok && e.state == done && newer(deletion, e.own) {
 			late = append(late, statement{id: e.id, own: deletion})
 		}
-	}
-	if len(late) == 0 {
-		return nil
 	}
 	return b.remove(ctx, late)
 }

@@ -199,6 +199,22 @@ func TestDelete_ThatDiedBetweenItsSteps_IsFinishedByTheNextRun(t *testing.T) {
 	}
 }
 
+// A run died after its put was stored and before it looked for deletions again: the run that makes the same put finds a
+// newer deletion, and takes away what it had brought back.
+func TestDelete_APutThatDiedBeforeItsSecondLook_IsTakenBackByTheNextRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, deleting(record.Upsert))
+	put, deletion := keyed(t, 1), pulltest.SinkDelete(t, at(2), "k")
+	expect(t, 1, 0, "")(write(t, w.sink, deletion))
+	if _, err := w.db.Collection(documents).InsertOne(t.Context(), bson.Raw(put.Document)); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, 0, 1, "")(write(t, w.sink, put))
+	if docs := w.all(t, documents); len(docs) != 0 {
+		t.Errorf("a deleted document is back: %v", docs)
+	}
+}
+
 // A refused put has no timestamp to hand on, whether the batch is one or not.
 func TestDelete_ARefusedPutInTheBatch_LiftsNothing(t *testing.T) {
 	t.Parallel()
