@@ -66,9 +66,7 @@ func (s *Sink) upserts(collection string, program []byte, list []statement, orde
 
 func appendFilter(dst []byte, id bson.RawValue) []byte {
 	filter, dst := bsoncore.AppendDocumentElementStart(dst, "q")
-	field, dst := bsoncore.AppendDocumentElementStart(dst, idField)
-	dst = appendValue(dst, "$eq", id)
-	return endDocument(endDocument(dst, field), filter)
+	return endDocument(appendEqual(dst, id), filter)
 }
 
 // removals delete the documents whose guard is older than that of the statement: {q: {_id: {$eq: id}, $expr: {$let:
@@ -83,8 +81,7 @@ func (s *Sink) removals(list []statement) bulk {
 		appendTo: func(dst []byte, i int) []byte {
 			start, dst := bsoncore.AppendDocumentStart(dst)
 			filter, dst := bsoncore.AppendDocumentElementStart(dst, "q")
-			field, dst := bsoncore.AppendDocumentElementStart(dst, idField)
-			dst = endDocument(appendValue(dst, "$eq", list[i].id), field)
+			dst = appendEqual(dst, list[i].id)
 			expr, dst := bsoncore.AppendDocumentElementStart(dst, "$expr")
 			let, dst := bsoncore.AppendDocumentElementStart(dst, "$let")
 			vars, dst := bsoncore.AppendDocumentElementStart(dst, "vars")

@@ -166,9 +166,13 @@ func inFilter(ids []bson.RawValue) bson.Raw {
 
 func equalFilter(id bson.RawValue) bson.Raw {
 	filter, dst := bsoncore.AppendDocumentStart(nil)
+	return endDocument(appendEqual(dst, id), filter)
+}
+
+// appendEqual appends the element _id: {$eq: id}.
+func appendEqual(dst []byte, id bson.RawValue) []byte {
 	field, dst := bsoncore.AppendDocumentElementStart(dst, idField)
-	dst = appendValue(dst, "$eq", id)
-	return endDocument(endDocument(dst, field), filter)
+	return endDocument(appendValue(dst, "$eq", id), field)
 }
 
 func appendValue(dst []byte, key string, v bson.RawValue) []byte {
@@ -204,9 +208,9 @@ func readGuard(v bson.RawValue) (origin, bool) {
 	}
 	var o origin
 	fields := []bool{false, false, false, false}
-	o.topic, fields[0] = doc.Lookup("topic").StringValueOK()
-	o.incarnation, fields[1] = doc.Lookup("incarnation").AsInt64OK()
-	o.partition, fields[2] = doc.Lookup("partition").AsInt64OK()
-	o.offset, fields[3] = doc.Lookup("offset").AsInt64OK()
+	o.topic, fields[0] = doc.Lookup(guardTopic).StringValueOK()
+	o.incarnation, fields[1] = doc.Lookup(guardIncarnation).AsInt64OK()
+	o.partition, fields[2] = doc.Lookup(guardPartition).AsInt64OK()
+	o.offset, fields[3] = doc.Lookup(guardOffset).AsInt64OK()
 	return o, !slices.Contains(fields, false)
 }

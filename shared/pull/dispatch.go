@@ -41,33 +41,30 @@ func (m *mover) convert(ctx context.Context) error {
 		d.owned[i] = m.fresh()
 	}
 	batches := m.batches
+	take := func(f *flight, more bool) error {
+		if !more {
+			batches = nil
+			return nil
+		}
+		return d.fill(ctx, f)
+	}
 	for {
-		if batches != nil && !d.anyFull() {
-			select {
-			case f, more := <-batches:
-				if !more {
-					batches = nil
-				} else if err := d.fill(ctx, f); err != nil {
-					return err
-				}
-				continue
-			default: // the reader is slower than we are
+		select {
+		case f, more := <-d.whereRoom(batches):
+			if err := take(f, more); err != nil {
+				return err
 			}
+			continue
+		default: // the reader is slower than we are, or there is no room
 		}
 		d.handOut()
 		if batches == nil && d.empty() {
 			d.end()
 			return nil
 		}
-		take := batches
-		if d.anyFull() {
-			take = nil
-		}
 		select {
-		case f, more := <-take:
-			if !more {
-				batches = nil
-			} else if err := d.fill(ctx, f); err != nil {
+		case f, more := <-d.whereRoom(batches):
+			if err := take(f, more); err != nil {
 				return err
 			}
 		case i := <-m.free:
@@ -76,6 +73,14 @@ func (m *mover) convert(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// whereRoom returns the channel while there is room for what comes out of it, else nil, from which nothing comes.
+func (d *dispatcher) whereRoom(batches chan *flight) chan *flight {
+	if d.anyFull() {
+		return nil
+	}
+	return batches
 }
 
 // handOut gives chunks to the writers that wait: what is there where none of them is busy, else what is worth a write of
